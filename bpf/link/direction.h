@@ -15,6 +15,8 @@
  */
 #define RATE_BPS_MAX (1ull << 40)
 #define TIME_NS_MAX (1ull << 50)
+/* The threshold of a share of 100 %. */
+#define SHARE_WHOLE (1ull << 53)
 /* A round of this many milliseconds is 49 days. */
 #define ROUND_MS_MAX (~(u32)0)
 /* Keeps count * size within 64 bits in take_array. Far more elements than the largest request can hold. */
@@ -51,10 +53,15 @@ static inline bool is_limit(const struct tccc_limit *limit, bool may_be_none)
 	       limit->most <= TIME_NS_MAX;
 }
 
+static inline bool is_jitter(u64 value)
+{
+	return value / 2 <= (value % 2 ? SHARE_WHOLE : TIME_NS_MAX);
+}
+
 static inline bool is_link_request(const struct tccc_link_request *request)
 {
 	return !request->device[TCCC_DEVICE_NAME - 1] && request->rate_bps <= RATE_BPS_MAX &&
-	       request->delay_ns <= TIME_NS_MAX && request->jitter_ns <= TIME_NS_MAX &&
+	       request->delay_ns <= TIME_NS_MAX && is_jitter(request->jitter) &&
 	       request->held_back_ns <= TIME_NS_MAX && request->host_delay_ns <= TIME_NS_MAX &&
 	       request->sample_ns <= TIME_NS_MAX && request->policer_bps <= RATE_BPS_MAX &&
 	       request->policer_burst_ns <= TIME_NS_MAX && is_limit(&request->queue, false) &&
@@ -70,8 +77,9 @@ static inline bool is_step_value(const struct direction *direction, enum tccc_ch
 	case TCCC_CHANGE_RATE:
 		return value > 0 && value <= RATE_BPS_MAX;
 	case TCCC_CHANGE_DELAY:
-	case TCCC_CHANGE_JITTER:
 		return value <= TIME_NS_MAX;
+	case TCCC_CHANGE_JITTER:
+		return is_jitter(value);
 	case TCCC_CHANGE_UP:
 		return value <= 1;
 	case TCCC_CHANGE_QUEUE:

@@ -54,7 +54,7 @@ enum tccc_change {
 	TCCC_CHANGE_DELAY,  /* nanoseconds */
 	TCCC_CHANGE_UP,	    /* 0 or 1 */
 	TCCC_CHANGE_LOSS,   /* index of a loss model */
-	TCCC_CHANGE_JITTER, /* nanoseconds */
+	TCCC_CHANGE_JITTER, /* twice the longest in nanoseconds, or twice the share of a Wi-Fi and 1 more; jitter.h */
 	TCCC_CHANGE_QUEUE,  /* what it holds: twice `most` of struct tccc_limit, and 1 more if that is in bytes */
 	TCCC_CHANGE_DISCIPLINE, /* class of the guest's qdisc whose queue discipline takes over */
 	TCCC_CHANGES,
@@ -108,7 +108,7 @@ struct tccc_link_request {
 	char device[TCCC_DEVICE_NAME]; /* of the guest; the emulator ignores it */
 	u64 rate_bps;		       /* 0: serialisation takes no time */
 	u64 delay_ns;
-	u64 jitter_ns;	       /* largest random addition to the delay, uniform, without reordering */
+	u64 jitter;	       /* random addition to the delay, without reordering; as in TCCC_CHANGE_JITTER */
 	u64 held_back_ns;      /* additional delay of packets that others may overtake */
 	u64 held_back;	       /* share */
 	u64 duplicate;	       /* share */

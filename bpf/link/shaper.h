@@ -11,6 +11,7 @@
 #define TCCC_SHAPER_H
 
 #include "draws.h"
+#include "jitter.h"
 #include "pace.h"
 #include "queue.h"
 #include "times.h"
@@ -82,7 +83,7 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 	steps_begin(&shaper->loss, direction, TCCC_CHANGE_LOSS, begin_ns);
 	shaper->loss.value = 0;
 	steps_begin(&shaper->jitter, direction, TCCC_CHANGE_JITTER, begin_ns);
-	shaper->jitter.value = direction->request->jitter_ns;
+	shaper->jitter.value = direction->request->jitter;
 	steps_begin(&shaper->room, direction, TCCC_CHANGE_QUEUE, begin_ns);
 	shaper->limit = direction->request->queue;
 }
@@ -189,7 +190,7 @@ static inline const struct tccc_limit *limit_at(struct shaper *shaper, u64 arriv
 static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_limit *limit)
 {
 	const struct tccc_link_request *request = shaper->direction.request;
-	struct terms terms = {.jitter_ns = draw_up_to(&shaper->jitter_draws, shaper->jitter.value), .limit = *limit};
+	struct terms terms = {.jitter_ns = draw_jitter(&shaper->jitter_draws, shaper->jitter.value), .limit = *limit};
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
 		terms.held_back_ns = request->held_back_ns;

@@ -7,6 +7,7 @@ mod cellular;
 pub mod change;
 pub mod discipline;
 mod draws;
+pub mod jitter;
 mod link;
 pub mod loss;
 pub(crate) mod named;

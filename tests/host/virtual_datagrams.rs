@@ -38,6 +38,19 @@ fn delay_of_a_datagram_is_its_serialisation_and_the_delay_of_the_link() {
     assert_eq!(call["frames"], serde_json::json!({ "sent": 500, "in_time": 500 }));
 }
 
+/// draft-huitema-ccwg-c4-test-04: 6 / 90 of the packets are some 90 ms late, and those behind them wait.
+#[test]
+fn wifi_delays_few_packets_for_long_and_those_behind_them() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("rate = '400kbit'\npacket = '1000B'", "jitter = 'wifi:mean=7ms'", ""));
+    let [first, second] = ["first", "second"].map(|out| record(&bench.runs(out, "")));
+    assert_eq!((&first["flows"], &first["links"]), (&second["flows"], &second["links"]));
+    let delay = &call_of(&first)["delay_us"];
+    let ms = |name: &str| delay[name].as_f64().unwrap() / 1e3;
+    assert!((20.8..25.0).contains(&ms("p50")) && (80.0..200.0).contains(&ms("p99")), "{delay}");
+    assert!((28.0..60.0).contains(&ms("mean")) && ms("max") < 250.0, "{delay}");
+}
+
 /// 10 kB take seven packets of 1500 B and a rest, 8.3 ms at this rate.
 #[test]
 fn frame_is_in_time_when_its_last_packet_is() {

@@ -56,7 +56,7 @@ const MILLI: Duration = Duration::from_millis(1);
 #[test]
 fn both_links_delay_lose_queue_and_pace_as_configured() {
     needs!(root, netem);
-    let jittered = Direction { jitter: Duration::from_millis(6), ..plain(DELAY) };
+    let jittered = Direction { jitter: Duration::from_millis(6).into(), ..plain(DELAY) };
     let delays = DRIVERS.map(|driver| {
         let (arrivals, _) = paced(driver, &jittered, 400, 2 * MILLI);
         assert!(arrivals.is_sorted_by_key(|arrival| arrival.number), "{}: jitter reorders", driver.name());

@@ -87,6 +87,8 @@ struct LinkFields {
     #[arg(long)]
     delay: String,
     /// Largest random addition to the delay, uniformly distributed; packets keep their order
+    ///
+    /// wifi:mean=7ms is the jitter of a Wi-Fi with busy neighbours, by the formula of draft-huitema-ccwg-c4-test-04.
     #[arg(long, default_value = "0ms")]
     jitter: String,
     /// Drop-tail queue: 50pkts, 64kB or 1bdp
@@ -255,7 +257,7 @@ fn print_plan([first, second]: &[String; 2], LinkConfig { directions, mtu }: &Li
     for (name, other, direction) in [(first, second, &directions[0]), (second, first, &directions[1])] {
         let number = direction.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
         let rate = direction.trace.as_ref().map_or(number.clone(), |trace| format!("{trace} ({number} on average)"));
-        let (delay, jitter) = (format_duration(direction.delay), format_duration(direction.jitter));
+        let (delay, jitter) = (format_duration(direction.delay), direction.jitter);
         let (queue, changes, seed) = (direction.queue, direction.changes.len(), direction.seed);
         writeln!(
             out,

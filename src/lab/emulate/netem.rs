@@ -12,6 +12,7 @@ use self::chain::StageCounts;
 use self::options::NetemOptions;
 use super::wires::{ETHERNET_HEADER, Wires};
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice, check_drop_tail};
+use crate::path::jitter::Jitter;
 use crate::path::loss::LossModel;
 use crate::path::{Direction, LinkConfig, QueueLimit};
 use shared::failure::Failure;
@@ -103,9 +104,12 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     if direction.queue_low.is_some() {
         return Some("drops by priority: tccc builds netem links with one queue".to_owned());
     }
-    if direction.jitter > JITTER_MAX {
-        let (jitter, most) = (format_duration(direction.jitter), format_duration(JITTER_MAX));
-        return Some(format!("jitter \"{jitter}\": netem silently cuts it to {most}"));
+    let jitter = direction.jitter;
+    if matches!(jitter, Jitter::Wifi(_)) {
+        return Some(format!("jitter \"{jitter}\": netem has no such distribution"));
+    }
+    if jitter.longest() > JITTER_MAX {
+        return Some(format!("jitter \"{jitter}\": netem silently cuts it to {}", format_duration(JITTER_MAX)));
     }
     let changes = "changes of a link while it runs: tccc does not change netem links";
     (!direction.changes.is_empty()).then(|| changes.to_owned())
@@ -177,7 +181,7 @@ fn stages_of(direction: &Direction, queue_pkts: u32, seed: u64) -> Vec<NetemOpti
         ..NetemOptions::passing(direction.rate.map_or(AMPLE_PKTS, |_| queue_pkts.saturating_add(1)))
     };
     // Netem deviates to both sides of the middle.
-    let half = nanos(direction.jitter) / 2;
+    let half = nanos(direction.jitter.longest()) / 2;
     let delay = NetemOptions {
         delay_nanos: nanos(direction.delay) + half,
         jitter_nanos: half,
@@ -290,14 +294,14 @@ mod tests {
                 "loss \"positions:3\": netem loses packets by chance, not by number",
             ),
             (
-                Direction { jitter: Duration::from_secs(8), ..direction() },
+                Direction { jitter: Duration::from_secs(8).into(), ..direction() },
                 "jitter \"8s\": netem silently cuts it to 4.294967294s",
             ),
         ] {
             let refusal = check_expressible(&[direction(), asked]).unwrap_err();
             assert_eq!(refusal, Failure::unmet(format!("cannot emulate {what}")).hint(OTHER_DRIVER));
         }
-        let most = Direction { jitter: JITTER_MAX, ..direction() };
+        let most = Direction { jitter: JITTER_MAX.into(), ..direction() };
         assert_eq!(stages_of(&most, 50, 9)[2].jitter_nanos, i64::from(i32::MAX));
         assert_eq!(check_expressible(&[most, direction()]), Ok(()));
     }
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn jitter_adds_to_the_delay_and_keeps_the_order() {
-        let jittered = Direction { jitter: Duration::from_millis(4), ..direction() };
+        let jittered = Direction { jitter: Duration::from_millis(4).into(), ..direction() };
         let delay = stages_of(&jittered, 50, 9)[2];
         assert_eq!((delay.delay_nanos, delay.jitter_nanos), (52_000_000, 2_000_000));
         assert_eq!(delay.bytes_per_sec, Some(ORDERING_BYTES_PER_SEC));

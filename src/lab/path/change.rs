@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::discipline::Discipline;
+use super::jitter::Jitter;
 use super::link::Direction;
 use super::loss::LossModel;
 use super::range::{wrong_delay, wrong_rate};
@@ -31,9 +32,9 @@ pub struct DirectionChange {
     /// New delay of packets that leave the serialiser. A shorter delay does not reorder packets.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration_text")]
     pub delay: Option<Duration>,
-    /// New largest random addition to the delay, for packets that enter.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration_text")]
-    pub jitter: Option<Duration>,
+    /// New random addition to the delay, for packets that enter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
     /// New size of the drop-tail queue, or the limit of the new discipline. Packets that wait stay in a drop-tail queue,
     /// even if it holds less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +80,7 @@ impl Direction {
         };
         let rate = wrong_rate(change.rate).or_else(of_trace).map(|wrong| ("rate", wrong));
         let delay = || Some(("delay", wrong_delay(change.delay?)?));
-        let jitter = || Some(("jitter", wrong_delay(change.jitter?)?));
+        let jitter = || Some(("jitter", change.jitter?.out_of_range()?));
         let loss = || Some(("loss", change.loss.as_ref()?.out_of_range()?));
         let queue = || Some(("queue", self.wrong_queue(change)?));
         let discipline = || Some(("discipline", self.wrong_discipline(change)?));
@@ -125,7 +126,8 @@ impl Direction {
 
     /// The largest jitter at any time.
     pub(crate) fn longest_jitter(&self) -> Duration {
-        self.changes.iter().filter_map(|change| change.jitter).fold(self.jitter, Duration::max)
+        let changed = self.changes.iter().filter_map(|change| change.jitter);
+        changed.map(Jitter::longest).fold(self.jitter.longest(), Duration::max)
     }
 
     /// The highest rate at any time. `None` is unlimited.
@@ -276,7 +278,7 @@ mod tests {
         let far = wrong(vec![DirectionChange { delay: Some(Duration::from_secs(11)), ..at(4) }]);
         assert_eq!(far, (0, "delay", "\"11s\": outside 0us..10s".into()));
         assert!(at(1).is_empty() && !late.is_empty());
-        let jittery = wrong(vec![DirectionChange { jitter: Some(Duration::from_secs(11)), ..at(4) }]);
+        let jittery = wrong(vec![DirectionChange { jitter: Some(Duration::from_secs(11).into()), ..at(4) }]);
         assert_eq!(jittery, (0, "jitter", "\"11s\": outside 0us..10s".into()));
     }
 
@@ -329,8 +331,8 @@ mod tests {
 
     #[test]
     fn later_jitter_counts_for_the_longest_delay() {
-        let changes = vec![DirectionChange { jitter: Some(Duration::from_millis(9)), ..at(2) }];
-        let direction = Direction { jitter: Duration::from_millis(3), changes, ..Direction::default() };
+        let changes = vec![DirectionChange { jitter: Some(Duration::from_millis(9).into()), ..at(2) }];
+        let direction = Direction { jitter: Duration::from_millis(3).into(), changes, ..Direction::default() };
         assert_eq!([direction.spread(), direction.spread_at_start()].map(|time| time.as_millis()), [9, 3]);
     }
 

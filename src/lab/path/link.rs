@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::acks::AckHold;
 use super::change::DirectionChange;
 use super::discipline::{self, Discipline, LinkFacts};
+use super::jitter::Jitter;
 use super::loss::LossModel;
 use super::policer::Policer;
 use super::range::{MTU_RANGE, QUEUE_MAX, wrong_delay, wrong_rate};
@@ -30,9 +31,8 @@ pub struct Direction {
     pub rate: Option<BitsPerSec>,
     #[serde(with = "duration_text")]
     pub delay: Duration,
-    /// Random addition to the delay, uniform from 0 to this. It does not reorder packets.
-    #[serde(with = "duration_text")]
-    pub jitter: Duration,
+    /// Random addition to the delay. It does not reorder packets.
+    pub jitter: Jitter,
     /// Drop-tail queue in front of the serialiser, without the packet that is being serialised.
     pub queue: QueueSize,
     /// Queue length from which ECN-capable packets are marked.
@@ -306,7 +306,7 @@ impl Direction {
         } = self;
         let asked = [
             (queue_low.is_some(), "drops by priority"),
-            (!jitter.is_zero(), "jitter"),
+            (!jitter.is_none(), "jitter"),
             (mark.is_some(), "marks"),
             (discipline.is_some(), "a queue discipline"),
             (policer.is_some(), "a policer"),
@@ -334,7 +334,12 @@ impl Direction {
 
     /// The same before any change.
     pub(crate) fn spread_at_start(&self) -> Duration {
-        self.host_delay + self.jitter
+        self.host_delay + self.jitter.longest()
+    }
+
+    /// The mean of it.
+    pub(crate) fn mean_spread_at_start(&self) -> Duration {
+        self.host_delay / 2 + self.jitter.mean()
     }
 
     /// Longest time that a packet may be held after the delay.
@@ -351,7 +356,7 @@ impl Direction {
         let checks = [
             ("rate", wrong_rate(self.rate).or_else(unread)),
             ("delay", wrong_delay(self.delay)),
-            ("jitter", wrong_delay(self.jitter)),
+            ("jitter", self.jitter.out_of_range()),
             ("loss", self.loss.out_of_range()),
         ];
         if let Some((field, Some(wrong))) = checks.into_iter().find(|(_, wrong)| wrong.is_some()) {

@@ -15,6 +15,7 @@ use zerocopy::IntoBytes as _;
 use super::acks::{self, AckKind};
 use super::change::DirectionChange;
 use super::draws::RandomStream;
+use super::jitter::Jitter;
 use super::loss::LossModel;
 use super::{Direction, LinkConfig, QueueLimit, times};
 use crate::c_types::{
@@ -63,7 +64,7 @@ impl DirectionRequest<'_> {
             steps(direction, |change| change.delay.map(nanos)),
             steps(direction, |change| change.up.map(u64::from)),
             steps(direction, |change| change.loss.as_ref().map(&mut add_loss)),
-            steps(direction, |change| change.jitter.map(nanos)),
+            steps(direction, |change| change.jitter.map(jitter)),
             steps(direction, |change| Some(room(self.config.limit_of(self.direction, change.queue?).ok()?))),
             steps(direction, |change| change.discipline.as_ref().and_then(|_| classes.next())),
         ];
@@ -94,7 +95,7 @@ impl DirectionRequest<'_> {
             device,
             rate_bps: direction.rate.map_or(0, |rate| rate.0),
             delay_ns: nanos(direction.delay),
-            jitter_ns: nanos(direction.jitter),
+            jitter: jitter(direction.jitter),
             held_back_ns: reorder.map_or(0, |reorder| nanos(reorder.by)),
             held_back: reorder.map_or(0, |reorder| threshold(reorder.share)),
             duplicate: threshold(direction.duplicate),
@@ -127,6 +128,11 @@ fn limit(limit: QueueLimit) -> Limit {
         QueueLimit::Packets(most) => Limit { unit: LimitUnit::TCCC_LIMIT_PKTS.0.into(), most: most.into() },
         QueueLimit::Bytes(most) => Limit { unit: LimitUnit::TCCC_LIMIT_BYTES.0.into(), most },
     }
+}
+
+/// A jitter as bpf/link/jitter.h reads it.
+fn jitter(jitter: Jitter) -> u64 {
+    jitter.wifi_retries().map_or(2 * nanos(jitter.longest()), |share| 2 * threshold(share) + 1)
 }
 
 /// The value of a step that changes the limit of a queue.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::path::acks::{AckHold, AckKind};
 use crate::path::change::DirectionChange;
+use crate::path::jitter::Jitter;
 use crate::path::loss::{Bursts, Gilbert, LossModel, LossPositions};
 use crate::path::policer::Policer;
 use crate::path::rate_trace::RateTrace;
@@ -42,6 +43,11 @@ fn any_size(bits: Range<f64>) -> impl Strategy<Value = u64> {
 fn any_time() -> impl Strategy<Value = Duration> {
     let some = any_size(0.0..33.2).prop_map(Duration::from_nanos);
     prop_oneof![Just(Duration::ZERO), some]
+}
+
+fn any_jitter() -> impl Strategy<Value = Jitter> {
+    let wifi = (1_000u64..=91_000).prop_map(|mean| Jitter::Wifi(Duration::from_micros(mean)));
+    prop_oneof![3 => any_time().prop_map(Jitter::from), 1 => wifi]
 }
 
 fn any_share() -> impl Strategy<Value = Share> {
@@ -92,7 +98,7 @@ fn any_changes() -> impl Strategy<Value = Vec<DirectionChange>> {
         any_size(10.0..30.0),
         prop::option::of(any_rate()),
         prop::option::of(any_time()),
-        prop::option::weighted(0.3, any_time()),
+        prop::option::weighted(0.3, any_jitter()),
         prop::option::weighted(0.3, any_queue()),
         prop::option::of(any_loss()),
         prop::option::weighted(0.3, any::<bool>()),
@@ -124,7 +130,7 @@ fn any_direction() -> impl Strategy<Value = Direction> {
     let policer = prop::option::weighted(0.2, policer);
     let queue = (any_queue(), prop::option::of(any_queue()), prop::option::weighted(0.3, 0u32..20), policer);
     let reorder = (any_share(), any_time()).prop_map(|(share, by)| Reorder { share, by });
-    let chances = (any_time(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
+    let chances = (any_jitter(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
     let acks = (prop::option::of(any_hold()), any_share());
     let host_delay = prop_oneof![2 => Just(0), 1 => 1u64..50_000].prop_map(Duration::from_nanos);
     let times = (host_delay, any_time());

@@ -9,6 +9,7 @@ use super::{CellReader, CellVariables, FileReader};
 use crate::path::acks::AckHold;
 use crate::path::change::DirectionChange;
 use crate::path::discipline::Discipline;
+use crate::path::jitter::Jitter;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::policer::Policer;
 use crate::path::rate_trace::{RateText, RateTrace};
@@ -212,7 +213,7 @@ impl Read for Nodes {
     }
 }
 
-read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Reorder, AckHold, Discipline, Policer, Remark);
+read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Jitter, Reorder, AckHold, Discipline, Policer, Remark);
 
 /// A list holds the numbers of the lost packets.
 impl Read for LossText {

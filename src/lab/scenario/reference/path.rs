@@ -8,6 +8,7 @@ use host::toml_reader::{Apart, Kind};
 
 use crate::path::acks::AckHold;
 use crate::path::discipline::Discipline;
+use crate::path::jitter::Jitter;
 use crate::path::loss::LossText;
 use crate::path::policer::Policer;
 use crate::path::rate_trace::RateText;
@@ -39,9 +40,13 @@ fields! {
         /// One-way delay of a packet that has left the queue.
         /// Example: delay = "20ms"
         delay: Duration = UP_TO_10S, or "0s";
-        /// Random addition to the delay, uniform from 0 to this value. It never reorders packets.
+        /// Random addition to the delay, uniform from 0 to this value of at most 10s. `wifi` is that of a Wi-Fi with busy
+        /// neighbours, by the formula of draft-huitema-ccwg-c4-test-04. Jitter never reorders packets: those behind a
+        /// late one leave in a burst. The draft's `mean` is from 1ms to 91ms, and its draws are 0.3 ms less on average.
+        /// Netem does not support `wifi`.
         /// Example: jitter = "2ms"
-        jitter: Duration = UP_TO_10S, or "0s";
+        /// Example: jitter = "wifi:mean=7ms" # 7 % of the packets are some 90 ms late
+        jitter: Jitter = Is("time or wifi"), or "0s";
         /// Size of the drop-tail queue in front of the rate: at most 100000pkts or 150MB. The unit `bdp` is the rate
         /// times both delays. Netem converts bytes to packets of full size.
         /// Example: queue = "1bdp"
@@ -138,10 +143,10 @@ fields! {
         /// too unless the link's `reverse` has a delay.
         /// Example: delay = "80ms"
         delay: Duration = UP_TO_10S, unless AS_BEFORE;
-        /// New largest random addition to the delay of packets that enter. A smaller one does not reorder packets. The
-        /// way back changes too unless the link's `reverse` has a jitter.
+        /// New random addition to the delay of packets that enter. A smaller one does not reorder packets. The way back
+        /// changes too unless the link's `reverse` has a jitter.
         /// Example: jitter = "10ms"
-        jitter: Duration = UP_TO_10S, unless AS_BEFORE;
+        jitter: Jitter = Is("time or wifi"), unless AS_BEFORE;
         /// New size of the drop-tail queue. Packets that wait stay, even if it holds less. The unit `bdp` is that of
         /// the link's own rate and delays. The way back changes too unless the link's `reverse` has a queue. A queue
         /// discipline keeps its limit, unless the change has a new one.

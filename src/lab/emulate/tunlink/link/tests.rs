@@ -8,6 +8,7 @@ use crate::path::{Direction, LinkConfig};
 
 mod accounting;
 mod acknowledgements;
+mod jitter;
 mod losses;
 mod pace;
 mod queue;

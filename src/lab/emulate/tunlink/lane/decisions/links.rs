@@ -7,6 +7,7 @@ use rand_pcg::rand_core::Rng;
 
 use super::super::Lane;
 use crate::path::change::DirectionChange;
+use crate::path::jitter::Jitter;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::{Direction, LinkConfig};
@@ -180,7 +181,7 @@ fn changes() -> Vec<DirectionChange> {
 fn everything() -> Direction {
     Direction {
         host_delay: Duration::from_micros(50),
-        jitter: ms(3),
+        jitter: ms(3).into(),
         mark: Some(QueueSize::Packets(6)),
         queue_low: Some(10),
         loss: loss("gilbert:p=2%,r=30%,1-h=80%,1-k=0.5%"),
@@ -199,7 +200,8 @@ const ACKS: Traffic = Traffic::Acks(300_000);
 /// Names are those of the fixture.
 pub fn links() -> Vec<TestLink> {
     let link = |(name, direction, traffic, late)| TestLink { name, direction, traffic, late };
-    let all = [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates(), of_changes()];
+    let all =
+        [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates(), of_changes(), of_wifi()];
     all.into_iter().flatten().map(link).collect()
 }
 
@@ -217,11 +219,21 @@ fn of_changes() -> NamedLinks {
     let at = |at: u64| DirectionChange { at: ms(at), ..DirectionChange::default() };
     let changes = vec![
         DirectionChange { queue: Some(QueueSize::Packets(3)), ..at(60) },
-        DirectionChange { jitter: Some(ms(6)), ..at(150) },
-        DirectionChange { queue: Some(QueueSize::Bytes(50_000)), jitter: Some(Duration::ZERO), ..at(260) },
-        DirectionChange { queue: Some(QueueSize::Bdp(0.1)), jitter: Some(ms(1)), ..at(400) },
+        DirectionChange { jitter: Some(ms(6).into()), ..at(150) },
+        DirectionChange { queue: Some(QueueSize::Bytes(50_000)), jitter: Some(Jitter::default()), ..at(260) },
+        DirectionChange { queue: Some(QueueSize::Bdp(0.1)), jitter: Some(ms(1).into()), ..at(400) },
     ];
     vec![("changes of queue and jitter", Direction { changes, ..plain() }, Traffic::Bulk(1_000_000), 0)]
+}
+
+fn of_wifi() -> NamedLinks {
+    let wifi = |text: &str| text.parse().expect("a jitter");
+    let at = |at: u64, jitter| DirectionChange { at: ms(at), jitter: Some(jitter), ..DirectionChange::default() };
+    let changes = vec![at(100, wifi("wifi:mean=12ms")), at(250, ms(2).into()), at(400, wifi("wifi:mean=91ms"))];
+    vec![
+        ("jitter of Wi-Fi", Direction { jitter: wifi("wifi:mean=7ms"), ..plain() }, BULK, 0),
+        ("jitter of Wi-Fi that changes", Direction { jitter: wifi("wifi:mean=1ms"), changes, ..plain() }, MIXED, 0),
+    ]
 }
 
 fn without_chance() -> NamedLinks {
@@ -243,7 +255,7 @@ fn without_chance() -> NamedLinks {
 }
 
 fn with_chance() -> NamedLinks {
-    let jitter = |jitter| Direction { jitter, ..plain() };
+    let jitter = |most: Duration| Direction { jitter: most.into(), ..plain() };
     let duplicate = |share| Direction { duplicate: Share(share), ..plain() };
     vec![
         ("loss of 1 %", losing("1%"), BULK, 0),
@@ -282,7 +294,7 @@ fn over_time() -> NamedLinks {
 fn of_acknowledgements() -> NamedLinks {
     let (aggregated, thinned, compressed) =
         ("aggregated:time=5ms,pkts=16", "thinned:time=5ms,pkts=9", "compressed:time=9ms,share=5%");
-    let together = Direction { ack_loss: Share(0.05), duplicate: Share(0.1), jitter: ms(2), ..acks(thinned) };
+    let together = Direction { ack_loss: Share(0.05), duplicate: Share(0.1), jitter: ms(2).into(), ..acks(thinned) };
     vec![
         ("aggregated", acks(aggregated), ACKS, 0),
         ("aggregated, without a count", acks("aggregated:time=40ms"), ACKS, 0),

@@ -155,7 +155,7 @@ proptest! {
         seed: u64,
     ) {
         let reorder = Some(format!("share=30%,by={by}ms").parse().unwrap());
-        let direction = Direction { reorder, jitter: Duration::from_millis(jitter), seed, ..Direction::default() };
+        let direction = Direction { reorder, jitter: Duration::from_millis(jitter).into(), seed, ..Direction::default() };
         let mut link = new(&direction, 256);
         let (mut now, mut due) = (0, Vec::new());
         for (number, gap) in (0..).zip(gaps) {

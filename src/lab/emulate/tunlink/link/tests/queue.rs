@@ -129,7 +129,7 @@ fn reseed_restarts_the_pattern() {
 
 #[test]
 fn jitter_neither_reorders_nor_changes_the_loss() {
-    let mut shaper = shape(&Direction { jitter: Duration::from_millis(5), ..lossy() }, 1);
+    let mut shaper = shape(&Direction { jitter: Duration::from_millis(5).into(), ..lossy() }, 1);
     let (mut last, mut lost, mut delays) = (0, Vec::new(), Vec::new());
     for n in 0..10_000u64 {
         match shaper.admit(n * 10 * MS, 1500) {
@@ -210,8 +210,13 @@ fn copy_of_a_packet_of_low_priority_finds_its_share_of_the_queue() {
 #[test]
 fn what_happens_to_a_packet_by_chance_depends_on_its_number_alone() {
     let reorder = Some("share=5%,by=7ms".parse().unwrap());
-    let random =
-        Direction { rate: None, jitter: Duration::from_millis(2), reorder, duplicate: Share(0.05), ..direction() };
+    let random = Direction {
+        rate: None,
+        jitter: Duration::from_millis(2).into(),
+        reorder,
+        duplicate: Share(0.05),
+        ..direction()
+    };
     let verdicts = |loss: f64| -> Vec<_> {
         let mut shaper = shape(&Direction { loss: Share(loss).into(), ..random.clone() }, 1);
         (0..5_000).map(|n| [Some(shaper.admit(n * 20 * MS, 1500)), shaper.admit_copy()]).collect()
@@ -274,8 +279,8 @@ fn queue_and_jitter_change_for_packets_that_arrive_later() {
     let changes = vec![
         DirectionChange { queue: Some(QueueSize::Packets(1)), ..at(1) },
         DirectionChange { queue: Some(QueueSize::Bytes(4_500)), ..at(2) },
-        DirectionChange { jitter: Some(Duration::from_millis(20)), ..at(3) },
-        DirectionChange { jitter: Some(Duration::ZERO), ..at(4) },
+        DirectionChange { jitter: Some(Duration::from_millis(20).into()), ..at(3) },
+        DirectionChange { jitter: Some(Duration::ZERO.into()), ..at(4) },
     ];
     let mut shaper = shape(&Direction { changes, ..direction() }, 2);
     shaper.link.start(0);
@@ -325,7 +330,7 @@ proptest! {
         queue in prop_oneof![(1u32..20).prop_map(QueueSize::Packets), (0u64..20_000).prop_map(QueueSize::Bytes)],
         jitter in prop_oneof![Just(0), 1u64..5],
     ) {
-        let direction = Direction { rate: Some(BitsPerSec(rate)), jitter: Duration::from_millis(jitter), queue, ..direction() };
+        let direction = Direction { rate: Some(BitsPerSec(rate)), jitter: Duration::from_millis(jitter).into(), queue, ..direction() };
         let mut shaper = TestLink::new(&direction);
         let (mut now, mut last_due, mut carried_bits, mut first) = (0, 0, 0u128, None);
         // Without jitter: when the serialiser is free, and the packets that wait for it.
