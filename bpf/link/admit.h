@@ -27,9 +27,9 @@ static inline struct parcel *line_up(struct line *line, struct shaper *shaper, s
 	struct line_effect effect;
 
 	parcel->due_ns = verdict->due_ns;
-	effect = line_pass(line, &shaper->direction.request->ack_hold, parcel, &arrival);
+	effect = line_pass(line, &shaper->direction.request->hold, parcel, &arrival);
 	counters->reordered_pkts += effect.reordered;
-	counters->acks_held_pkts += effect.is_held;
+	*(shaper->direction.request->hold.every ? &counters->held_pkts : &counters->acks_held_pkts) += effect.is_held;
 	for (dropped = effect.dropped; dropped; dropped = dropped->next)
 		counters->acks_thinned_pkts++;
 	return effect.dropped;

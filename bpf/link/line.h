@@ -6,10 +6,11 @@
  * held back, because all of them are held back for the same time. Two lists are therefore always sorted, and adding or
  * taking a packet takes constant time.
  *
- * Pure acknowledgements may be held at the end of the line. Held acknowledgements entered after every ordinary packet.
- * A packet behind them either joins them or releases them. A file that includes this one provides parcel_ack().
+ * Packets may be held at the end of the line: all of them, or pure acknowledgements alone. Held packets entered after
+ * every ordinary packet. A packet behind them either joins them or releases them. A file that includes this one provides
+ * parcel_ack().
  *
- * Held-back packets are reordered ones. Held ones are acknowledgements that wait for a batch.
+ * Held-back packets are reordered ones. Held ones wait for a batch.
  */
 #ifndef TCCC_LINE_H
 #define TCCC_LINE_H
@@ -33,24 +34,24 @@ struct line {
 	struct parcels held_back;
 	/* The first packet held back that no packet could overtake yet, because no ordinary packet came after it. */
 	struct parcel *newest_held_back;
-	/* Held acknowledgements. `due_ns` of each is the latest time at which the batch leaves. */
+	/* Held packets. `due_ns` of each is the latest time at which the batch leaves. */
 	struct parcels held;
 	bool is_holding;
 	u64 release_ns;
-	u64 came; /* acknowledgements that joined the batch, including dropped ones */
+	u64 came; /* packets that joined the batch, including dropped ones */
 };
 
 /* A packet that arrives at the end of the line. */
 struct line_arrival {
 	const struct ack *ack; /* NULL: the packet is not a pure acknowledgement */
-	bool begins_batch;     /* begins a batch if no acknowledgement is held */
+	bool begins_batch;     /* begins a batch if none is held */
 	bool is_held_back;
 };
 
 /* The effects of one packet at the end of the line. */
 struct line_effect {
 	u64 reordered;		/* packets that it overtakes and that no other packet has overtaken */
-	bool is_held;		/* as an acknowledgement */
+	bool is_held;		/* in a batch */
 	struct parcel *dropped; /* list of held acknowledgements that it makes redundant */
 };
 
@@ -100,7 +101,7 @@ static inline u64 line_add(struct line *line, struct parcel *parcel, bool is_hel
 	return overtaken;
 }
 
-/* Ends the batch: each of its acknowledgements leaves when it is due. */
+/* Ends the batch: each of its packets leaves when it is due. */
 static inline void line_end_batch(struct line *line)
 {
 	line->is_holding = false;
@@ -114,7 +115,7 @@ static inline void line_end_batch(struct line *line)
 	line->held = (struct parcels){0};
 }
 
-/* Releases all held acknowledgements. */
+/* Releases all held packets. */
 static inline void line_open(struct line *line, u64 at_ns)
 {
 	struct parcel *parcel;
@@ -140,18 +141,19 @@ static inline struct parcel *line_thin(struct line *line, const struct ack *newe
 	return dropped.first;
 }
 
-/* Holds the packet if it is an acknowledgement of a batch. Releases the batch if the packet ends it. */
-static inline struct line_effect line_hold(struct line *line, const struct tccc_ack_hold *hold, struct parcel *parcel,
+/* Holds the packet if it belongs to a batch. Releases the batch if the packet ends it. */
+static inline struct line_effect line_hold(struct line *line, const struct tccc_hold *hold, struct parcel *parcel,
 					   const struct line_arrival *arrival)
 {
+	const bool is_held = hold->every || arrival->ack;
 	const u64 came_ns = parcel->due_ns;
 	struct line_effect effect = {0};
 
 	if (line->is_holding && came_ns >= line->release_ns)
 		line_end_batch(line);
-	if (!arrival->ack)
+	if (!is_held)
 		line_open(line, came_ns);
-	if (!arrival->ack || (!line->is_holding && !arrival->begins_batch))
+	if (!is_held || (!line->is_holding && !arrival->begins_batch))
 		return effect;
 	if (!line->is_holding) {
 		line->is_holding = true;
@@ -169,7 +171,7 @@ static inline struct line_effect line_hold(struct line *line, const struct tccc_
 }
 
 /* Adds the packet that entered last. */
-static inline struct line_effect line_pass(struct line *line, const struct tccc_ack_hold *hold, struct parcel *parcel,
+static inline struct line_effect line_pass(struct line *line, const struct tccc_hold *hold, struct parcel *parcel,
 					   const struct line_arrival *arrival)
 {
 	struct line_effect effect = {0};
@@ -200,8 +202,8 @@ static inline struct parcel *line_first(struct line *line)
 /*
  * Removes the packet that leaves next. NULL: no packet is on its way.
  *
- * A batch goes on after its first packets have left, because the emulator may look late: an acknowledgement that
- * arrived before the batch's time was over then joins what is left.
+ * A batch goes on after its first packets have left, because the emulator may look late: a packet that arrived before the
+ * batch's time was over then joins what is left.
  */
 static inline struct parcel *line_take(struct line *line)
 {

@@ -30,7 +30,7 @@ enum tccc_stream {
 	TCCC_STREAM_REORDER,
 	TCCC_STREAM_DUPLICATE,
 	TCCC_STREAM_ACK_LOSS,
-	TCCC_STREAM_ACK_HOLD, /* which acknowledgements begin a batch */
+	TCCC_STREAM_HOLD,     /* which packets begin a batch */
 	TCCC_STREAM_HOST,     /* delay inside the sending host */
 	TCCC_STREAMS,
 };
@@ -74,11 +74,12 @@ struct tccc_limit {
 	u64 most;
 };
 
-/* Pure acknowledgements that are held at the end of the link and leave together, as a batch. */
-struct tccc_ack_hold {
+/* Packets that are held at the end of the link and leave together, as a batch. */
+struct tccc_hold {
 	u64 time_ns; /* longest time that one is held; 0: none is held, and the other fields are ignored */
 	u64 pkts;    /* the batch leaves when this many have come */
-	u64 share;   /* share of acknowledgements that begin a batch, if none is held */
+	u64 share;   /* share of packets that begin a batch, if none is held */
+	u64 every;   /* 1: all packets; 0: pure acknowledgements alone */
 	u64 newest;  /* 1: drops held ones that a newer one of the same flow makes redundant */
 };
 
@@ -122,7 +123,7 @@ struct tccc_link_request {
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
 	struct tccc_limit mark;	     /* a packet that finds at least this much in the queue is marked */
-	struct tccc_ack_hold ack_hold;
+	struct tccc_hold hold;
 	struct tccc_generator generators[TCCC_STREAMS];
 	u64 step_counts[TCCC_CHANGES];
 	u64 loss_count;
@@ -145,6 +146,7 @@ struct tccc_link_counters {
 	u64 duplicated_pkts;
 	u64 acks_lost_pkts;
 	u64 acks_held_pkts;
+	u64 held_pkts; /* in batches of all packets */
 	u64 acks_thinned_pkts;
 	u64 reordered_pkts;
 	u64 failed_pkts;

@@ -21,7 +21,7 @@
 struct verdict {
 	enum verdict_kind kind;
 	bool is_held_back;
-	bool begins_batch; /* if the packet is an acknowledgement and none is held */
+	bool begins_batch; /* if the link holds packets of its kind and none is held */
 	u64 due_ns;
 };
 
@@ -54,7 +54,7 @@ struct shaper {
 	struct tccc_generator reorder_draws;
 	struct tccc_generator duplicate_draws;
 	struct tccc_generator ack_loss_draws;
-	struct tccc_generator ack_hold_draws;
+	struct tccc_generator hold_draws;
 	struct tccc_generator host_draws;
 	struct terms copy_terms;
 	bool has_copy;
@@ -91,7 +91,9 @@ static inline void shaper_follow(struct shaper *shaper, u64 begin_ns)
 /* Whether this direction treats acknowledgements differently. */
 static inline bool shaper_inspects_acks(const struct shaper *shaper)
 {
-	return shaper->direction.request->ack_loss || shaper->direction.request->ack_hold.time_ns;
+	const struct tccc_link_request *request = shaper->direction.request;
+
+	return request->ack_loss || (request->hold.time_ns && !request->hold.every);
 }
 
 /* Restarts the random numbers. Changes over time and the policer are off until shaper_start(). */
@@ -107,7 +109,7 @@ static inline void shaper_reseed(struct shaper *shaper)
 	shaper->reorder_draws = generators[TCCC_STREAM_REORDER];
 	shaper->duplicate_draws = generators[TCCC_STREAM_DUPLICATE];
 	shaper->ack_loss_draws = generators[TCCC_STREAM_ACK_LOSS];
-	shaper->ack_hold_draws = generators[TCCC_STREAM_ACK_HOLD];
+	shaper->hold_draws = generators[TCCC_STREAM_HOLD];
 	shaper->host_draws = generators[TCCC_STREAM_HOST];
 }
 
@@ -194,8 +196,8 @@ static inline struct terms draw_terms(struct shaper *shaper, const struct tccc_l
 
 	if (request->held_back && draw_share(&shaper->reorder_draws, request->held_back))
 		terms.held_back_ns = request->held_back_ns;
-	if (request->ack_hold.time_ns)
-		terms.begins_batch = draw_share(&shaper->ack_hold_draws, request->ack_hold.share);
+	if (request->hold.time_ns)
+		terms.begins_batch = draw_share(&shaper->hold_draws, request->hold.share);
 	return terms;
 }
 

@@ -145,8 +145,8 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
     for direction in way.directions(links) {
         let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
         let serialisation = Duration::from_secs_f64(serialisation);
-        expected.rtt += direction.delay + serialisation + direction.mean_spread_at_start();
-        expected.jitter += direction.spread_at_start();
+        expected.rtt += direction.delay + serialisation + direction.mean_spread_at_start() + direction.batched_up() / 2;
+        expected.jitter += direction.spread_at_start() + direction.batched_up();
         expected.serialisation = expected.serialisation.max(serialisation);
         if let Some(reorder) = direction.reorder {
             expected.held_back += reorder.by;

@@ -2,11 +2,11 @@
 //!
 //! Pure. The emulator, netem and virtual time build links from this data.
 
-pub mod acks;
 mod cellular;
 pub mod change;
 pub mod discipline;
 mod draws;
+pub mod hold;
 pub mod jitter;
 mod link;
 pub mod loss;

@@ -28,7 +28,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 #[test]
 fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let cases = mistakes::each(GOOD, WRONG, 240).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    let cases = mistakes::each(GOOD, WRONG, 251).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
     insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }
 

@@ -38,6 +38,27 @@ fn delay_of_a_datagram_is_its_serialisation_and_the_delay_of_the_link() {
     assert_eq!(call["frames"], serde_json::json!({ "sent": 500, "in_time": 500 }));
 }
 
+/// Each datagram is alone in its batch. The fourth of the seven in a frame ends a batch, and the others wait for its time.
+#[test]
+fn packets_wait_for_their_batch_and_leave_together() {
+    needs!(guest);
+    let bench = Bench::new(&scenario("rate = '400kbit'\npacket = '1000B'", "hold = 'aggregated:time=8ms,pkts=4'", ""));
+    let record_alone = record(&bench.runs("alone", ""));
+    let delay = &call_of(&record_alone)["delay_us"];
+    assert!(["mean", "p50", "p99", "max"].iter().all(|name| near(&delay[name], 28_800.0)), "{delay}");
+    let held = |record: &Value| record["links"][0]["counters"].clone();
+    assert_eq!(
+        (&held(&record_alone)[0]["held_pkts"], &held(&record_alone)[1]["held_pkts"]),
+        (&500.into(), &Value::Null)
+    );
+    let frames = scenario("frames = 'per_second=25,size=10kB'", "hold = 'aggregated:time=8ms,pkts=4'", "");
+    bench.write("x.toml", &frames);
+    let record = record(&bench.runs("frames", ""));
+    let delay = &call_of(&record)["delay_us"];
+    // The fourth leaves the queue 4.8 ms after the frame was sent, and the fifth 6 ms.
+    assert!(near(&delay["max"], 34_000.0) && near(&delay["p50"], 24_800.0), "{delay}");
+}
+
 /// draft-huitema-ccwg-c4-test-04: 6 / 90 of the packets are some 90 ms late, and those behind them wait.
 #[test]
 fn wifi_delays_few_packets_for_long_and_those_behind_them() {

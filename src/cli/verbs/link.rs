@@ -120,6 +120,12 @@ struct LinkFields {
     /// Share of packets to send twice, such as 1%
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     duplicate: String,
+    /// Hold all packets and release them together, such as aggregated:time=4ms,pkts=32
+    ///
+    /// aggregated releases all after this time, or when this many wait. compressed:time=40ms,share=0.1% holds them only at
+    /// times: this share of the packets begins a hold.
+    #[arg(long)]
+    hold: Option<String>,
     /// Hold pure TCP ACKs and release them together, such as aggregated:time=5ms,pkts=16
     ///
     /// aggregated releases all after this time, or when this many wait. thinned:time=5ms,pkts=4 releases only the newest of
@@ -164,6 +170,9 @@ struct ReverseFields {
     /// Share of packets to send twice in the reverse direction
     #[arg(long, value_name = "SHARE")]
     reverse_duplicate: Option<String>,
+    /// Packets to hold in the reverse direction
+    #[arg(long, value_name = "HOLD")]
+    reverse_hold: Option<String>,
     /// Pure TCP ACKs to hold in the reverse direction
     #[arg(long, value_name = "ACKS")]
     reverse_acks: Option<String>,
@@ -279,6 +288,7 @@ fn impairments(direction: &Direction) -> String {
         ("mark", direction.mark.map(|mark| mark.to_string())),
         ("reorder", direction.reorder.map(|reorder| reorder.to_string())),
         ("duplicate", share(direction.duplicate)),
+        ("hold", direction.hold.map(|hold| hold.to_string())),
         ("acks", direction.acks.map(|acks| acks.to_string())),
         ("ack loss", share(direction.ack_loss)),
     ];
@@ -321,6 +331,9 @@ impl LinkSummary {
             if counters.duplicated_pkts + reordered + counters.marked_pkts > 0 {
                 let (twice, marked) = (counters.duplicated_pkts, counters.marked_pkts);
                 writeln!(out, "  changed   {twice} pkts sent twice, {reordered} overtaken, {marked} marked")?;
+            }
+            if counters.held_pkts > 0 {
+                writeln!(out, "  held      {} pkts in batches", counters.held_pkts)?;
             }
             let acks = [counters.acks_lost_pkts, counters.acks_held_pkts, counters.acks_thinned_pkts];
             if acks != [0; 3] {

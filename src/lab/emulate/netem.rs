@@ -95,6 +95,9 @@ fn inexpressible(direction: &Direction) -> Option<String> {
     if let Some(asked) = direction.acks.map(|acks| format!("acks \"{acks}\"")).or(lost) {
         return Some(format!("{asked}: netem does not tell acknowledgements from other packets"));
     }
+    if let Some(hold) = direction.hold {
+        return Some(format!("hold \"{hold}\": tccc builds netem links without batches"));
+    }
     if let Some(policer) = direction.policer {
         return Some(format!("policer \"{policer}\": tccc builds netem links without one"));
     }

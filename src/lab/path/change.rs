@@ -313,7 +313,8 @@ mod tests {
             let config = LinkConfig { directions: [one, Direction::default()], mtu: 1500 };
             config.out_of_range().map(|(_, field, wrong)| format!("{field} = {wrong}"))
         };
-        let [red_text, why] = ["red min 15000B max 45000B", "expected a discipline of the link too, such as discipline ="];
+        let [red_text, why] =
+            ["red min 15000B max 45000B", "expected a discipline of the link too, such as discipline ="];
         let alone = wrong(None, vec![red.clone()]).unwrap();
         assert!(alone.starts_with(&format!("change = \"1, discipline = {red_text}\": {why}")), "{alone}");
         assert_eq!(wrong(discipline("pfifo"), vec![red.clone()]), None);

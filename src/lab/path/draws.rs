@@ -19,8 +19,8 @@ pub enum RandomStream {
     Reorder = 0x7265_6f72_6465,
     Duplicate = 0x6475_706c_6963,
     AckLoss = 0x6163_6b6c_6f73,
-    /// Whether an ACK begins a batch.
-    AckHold = 0x6163_6b68_6f6c,
+    /// Whether a packet begins a batch.
+    Hold = 0x6163_6b68_6f6c,
     /// Delays inside the sending host.
     Host = 0x0068_6f73_7464,
 }

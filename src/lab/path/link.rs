@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::acks::AckHold;
 use super::change::DirectionChange;
 use super::discipline::{self, Discipline, LinkFacts};
+use super::hold::{Hold, PacketHold};
 use super::jitter::Jitter;
 use super::loss::LossModel;
 use super::policer::Policer;
@@ -18,7 +18,7 @@ use super::reorder::Reorder;
 use shared::failure::Failure;
 use shared::units::{BitsPerSec, ParseError, QueueSize, Share, duration_text};
 
-/// One direction of a link. A packet passes the host's delay, loss, policer, queue, serialisation, delay and ACK hold, in
+/// One direction of a link. A packet passes the host's delay, loss, policer, queue, serialisation, delay and hold, in
 /// this order. The default forwards every packet at once.
 ///
 /// Rates count whole IP packets: a packet of an MTU of 1500 has 1500 bytes, without an Ethernet header.
@@ -64,8 +64,12 @@ pub struct Direction {
     /// Probability that a copy of a packet enters the queue right behind it.
     #[serde(default, skip_serializing_if = "is_no_share")]
     pub duplicate: Share,
+    /// Batches of all packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acks: Option<AckHold>,
+    pub hold: Option<PacketHold>,
+    /// Batches of pure ACKs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<Hold>,
     /// Loss probability of pure ACKs, after the loss model and before the queue.
     #[serde(default, skip_serializing_if = "is_no_share")]
     pub ack_loss: Share,
@@ -300,6 +304,7 @@ impl Direction {
             changes,
             reorder,
             duplicate,
+            hold,
             acks,
             ack_loss,
             seed: _,
@@ -316,6 +321,7 @@ impl Direction {
             (!changes.is_empty(), "changes by time"),
             (reorder.is_some(), "reordering"),
             (!is_no_share(duplicate), "duplication"),
+            (hold.is_some(), "packets held in batches"),
             (acks.is_some(), "held acknowledgements"),
             (!is_no_share(ack_loss), "losses of acknowledgements alone"),
         ];
@@ -345,7 +351,12 @@ impl Direction {
     /// Longest time that a packet may be held after the delay.
     pub(crate) fn held_up(&self) -> Duration {
         let reorder = self.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
-        reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time))
+        reorder.max(self.acks.map_or(Duration::ZERO, |acks| acks.time)).max(self.batched_up())
+    }
+
+    /// Longest time that any packet may be held in a batch.
+    pub(crate) fn batched_up(&self) -> Duration {
+        self.hold.map_or(Duration::ZERO, |PacketHold(hold)| hold.time)
     }
 
     fn out_of_range(&self) -> Option<(&'static str, ParseError)> {
@@ -376,6 +387,14 @@ impl Direction {
                 let why = format!("beside {other}, which only a drop-tail queue has");
                 return Some(("discipline", ParseError::because(discipline, why)));
             }
+        }
+        if let (Some(hold), Some(acks)) = (self.hold, self.acks) {
+            let why = format!("beside acks = \"{acks}\": it holds ACKs too, so a direction has only one of them");
+            return Some(("hold", ParseError::because(hold, why)));
+        }
+        if let (Some(hold), Some(reorder)) = (self.hold, self.reorder) {
+            let why = format!("beside reorder = \"{reorder}\": a direction has only one of them");
+            return Some(("hold", ParseError::because(hold, why)));
         }
         if let (Some(acks), Some(reorder)) = (self.acks, self.reorder) {
             let why = format!("beside reorder = \"{reorder}\": a direction has only one of them");

@@ -12,14 +12,14 @@ use serde::Deserialize;
 use strum::VariantArray;
 use zerocopy::IntoBytes as _;
 
-use super::acks::{self, AckKind};
 use super::change::DirectionChange;
 use super::draws::RandomStream;
+use super::hold::{HoldKind, PacketHold};
 use super::jitter::Jitter;
 use super::loss::LossModel;
 use super::{Direction, LinkConfig, QueueLimit, times};
 use crate::c_types::{
-    AckHold, Counters, Generator, Limit, LimitUnit, LinkRequest, Loss, LossKind, QueueSample, Stream, TimedValue,
+    Counters, Generator, HeldPackets, Limit, LimitUnit, LinkRequest, Loss, LossKind, QueueSample, Stream, TimedValue,
 };
 use shared::c_text;
 use shared::model::queue::QueueState;
@@ -100,7 +100,7 @@ impl DirectionRequest<'_> {
             held_back: reorder.map_or(0, |reorder| threshold(reorder.share)),
             duplicate: threshold(direction.duplicate),
             ack_loss: threshold(direction.ack_loss),
-            ack_hold: direction.acks.map_or(AckHold::default(), ack_hold),
+            hold: hold(direction),
             host_delay_ns: nanos(self.host_delay),
             sample_ns: if direction.has_queue() { nanos(self.sample) } else { 0 },
             service_cleared: direction.remark.map_or(0, |remark| remark.cleared().into()),
@@ -143,9 +143,11 @@ fn room(limit: QueueLimit) -> u64 {
     }
 }
 
-fn ack_hold(hold: acks::AckHold) -> AckHold {
-    let newest = u64::from(hold.kind == AckKind::Thinned);
-    AckHold { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest }
+fn hold(direction: &Direction) -> HeldPackets {
+    let every = direction.hold.map(|PacketHold(hold)| (hold, 1));
+    let Some((hold, every)) = every.or(direction.acks.map(|acks| (acks, 0))) else { return HeldPackets::default() };
+    let newest = u64::from(hold.kind == HoldKind::Thinned);
+    HeldPackets { time_ns: nanos(hold.time), pkts: hold.pkts.into(), share: threshold(hold.share), newest, every }
 }
 
 fn steps<'a>(direction: &'a Direction, mut value: impl FnMut(&'a DirectionChange) -> Option<u64>) -> Vec<TimedValue> {
@@ -246,6 +248,7 @@ impl Counters {
             duplicated_pkts: self.duplicated_pkts,
             acks_lost_pkts: self.acks_lost_pkts,
             acks_held_pkts: self.acks_held_pkts,
+            held_pkts: self.held_pkts,
             acks_thinned_pkts: self.acks_thinned_pkts,
             reordered_pkts: Some(self.reordered_pkts),
             failed_pkts: self.failed_pkts,

@@ -128,6 +128,9 @@ pub struct LinkCounters {
     /// Pure ACKs held back to leave together.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub acks_held_pkts: u64,
+    /// Packets held in batches, of a link that holds all packets.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_pkts: u64,
     /// Pure ACKs held back and then dropped for a newer one of the same flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub acks_thinned_pkts: u64,

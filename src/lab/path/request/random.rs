@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::path::acks::{AckHold, AckKind};
 use crate::path::change::DirectionChange;
+use crate::path::hold::{Hold, HoldKind, PacketHold};
 use crate::path::jitter::Jitter;
 use crate::path::loss::{Bursts, Gilbert, LossModel, LossPositions};
 use crate::path::policer::Policer;
@@ -113,13 +113,13 @@ fn any_changes() -> impl Strategy<Value = Vec<DirectionChange>> {
     })
 }
 
-fn any_hold() -> impl Strategy<Value = AckHold> {
-    let kind = prop::sample::select(vec![AckKind::Aggregated, AckKind::Thinned, AckKind::Compressed]);
-    (kind, any_size(0.0..33.2), 2u32..60, any_share()).prop_map(|(kind, time, pkts, share)| AckHold {
+fn any_hold() -> impl Strategy<Value = Hold> {
+    let kind = prop::sample::select(vec![HoldKind::Aggregated, HoldKind::Thinned, HoldKind::Compressed]);
+    (kind, any_size(0.0..33.2), 2u32..60, any_share()).prop_map(|(kind, time, pkts, share)| Hold {
         kind,
         time: Duration::from_nanos(time),
         pkts,
-        share: if kind == AckKind::Compressed { share } else { Share(1.0) },
+        share: if kind == HoldKind::Compressed { share } else { Share(1.0) },
     })
 }
 
@@ -131,10 +131,11 @@ fn any_direction() -> impl Strategy<Value = Direction> {
     let queue = (any_queue(), prop::option::of(any_queue()), prop::option::weighted(0.3, 0u32..20), policer);
     let reorder = (any_share(), any_time()).prop_map(|(share, by)| Reorder { share, by });
     let chances = (any_jitter(), prop::option::of(reorder), any_share(), any_loss(), any::<u64>());
-    let acks = (prop::option::of(any_hold()), any_share());
+    let acks = (prop::option::of(any_hold()), any_share(), any::<bool>());
     let host_delay = prop_oneof![2 => Just(0), 1 => 1u64..50_000].prop_map(Duration::from_nanos);
     let times = (host_delay, any_time());
-    (pace, times, queue, chances, acks).prop_map(|(pace, times, queue, chances, (acks, ack_loss))| {
+    (pace, times, queue, chances, acks).prop_map(|(pace, times, queue, chances, (acks, ack_loss, holds_all))| {
+        let hold = acks.filter(|acks| holds_all && acks.kind != HoldKind::Thinned).map(PacketHold);
         let (host_delay, delay) = times;
         let ((rate, trace, changes), (queue, mark, queue_low, policer)) = (pace, queue);
         let (jitter, reorder, duplicate, loss, seed) = chances;
@@ -154,7 +155,8 @@ fn any_direction() -> impl Strategy<Value = Direction> {
             changes,
             reorder: reorder.filter(|_| acks.is_none()),
             duplicate,
-            acks,
+            hold,
+            acks: acks.filter(|_| hold.is_none()),
             ack_loss,
             seed,
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::files::Files;
 use super::variables::UsedNames;
 use super::{CellReader, CellVariables, FileReader};
-use crate::path::acks::AckHold;
 use crate::path::change::DirectionChange;
 use crate::path::discipline::Discipline;
+use crate::path::hold::{Hold, PacketHold};
 use crate::path::jitter::Jitter;
 use crate::path::loss::{LossModel, LossText};
 use crate::path::policer::Policer;
@@ -110,6 +110,7 @@ impl<'t> WrittenLink<'t> {
             loss: loss.unwrap_or_default(),
             reorder: fields.reorder,
             duplicate: fields.duplicate,
+            hold: fields.hold,
             acks: fields.acks,
             ack_loss: fields.ack_loss,
             ..Direction::default()
@@ -213,7 +214,7 @@ impl Read for Nodes {
     }
 }
 
-read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Jitter, Reorder, AckHold, Discipline, Policer, Remark);
+read_with!(|value: &Value<'_>| value.parsed(FromStr::from_str) => RateText, Jitter, Reorder, Hold, PacketHold, Discipline, Policer, Remark);
 
 /// A list holds the numbers of the lost packets.
 impl Read for LossText {

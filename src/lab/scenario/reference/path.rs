@@ -6,8 +6,8 @@ use Kind::{Is, Queue, Rate, RateOrTrace, Table, Tables, Time, Whole};
 use host::fields;
 use host::toml_reader::{Apart, Kind};
 
-use crate::path::acks::AckHold;
 use crate::path::discipline::Discipline;
+use crate::path::hold::{Hold, PacketHold};
 use crate::path::jitter::Jitter;
 use crate::path::loss::LossText;
 use crate::path::policer::Policer;
@@ -19,7 +19,7 @@ use crate::scenario::document::link::PacketCount;
 use shared::units::{BitsPerSec, QueueSize, Share};
 
 /// Fields that apply to the first direction only, unless `reverse` sets them.
-pub const ONE_WAY: [&str; 7] = ["queue_low", "discipline", "policer", "remark", "loss", "reorder", "duplicate"];
+pub const ONE_WAY: [&str; 8] = ["queue_low", "discipline", "policer", "remark", "loss", "reorder", "duplicate", "hold"];
 
 const UP_TO_10S: Kind = Time(Some([Duration::ZERO, DELAY_MAX]));
 const AS_BEFORE: &str = "as before";
@@ -98,13 +98,19 @@ fields! {
         /// first direction only; `reverse` sets it for the way back.
         /// Example: duplicate = "1%"
         duplicate: Share = Kind::Share, or "0%";
+        /// Holds all packets at the end of the link so that they leave together, after `time` or when `pkts` wait, as Wi-Fi
+        /// aggregates frames. A direction has `hold`, `acks` or `reorder`. It applies to the first direction only;
+        /// `reverse` sets it for the way back. Netem does not support this.
+        /// Example: hold = "aggregated:time=4ms,pkts=32" # all wait, and all leave
+        /// Example: hold = "compressed:time=40ms,share=0.1%" # this share begins a batch, and all leave
+        hold: PacketHold = Is("model"), unless "no packet waits";
         /// Holds pure TCP ACKs at the end of the link so that they leave together, after `time` or when `pkts` wait. A
         /// direction has `acks` or `reorder`, not both. ACKs with Accurate ECN count marks, so `thinned` drops none of
         /// them. Netem does not support this.
         /// Example: acks = "aggregated:time=5ms,pkts=16" # all wait, and all leave
         /// Example: acks = "thinned:time=5ms,pkts=4" # all wait, and the newest of each connection leaves
         /// Example: acks = "compressed:time=20ms,share=1%" # this share begins a batch, and all leave
-        acks: AckHold = Is("model"), unless "no ACK waits";
+        acks: Hold = Is("model"), unless "no ACK waits";
         /// Share of pure TCP ACKs that are lost independently, after `loss` and before the queue. Netem does not
         /// support this.
         /// Example: ack_loss = "1%"
@@ -123,7 +129,7 @@ fields! {
     pub section REVERSE {
         from LINK [rate, delay, jitter, queue, mark]: unless "as in the first direction";
         from LINK [discipline]: unless "drop tail";
-        from LINK [loss, policer, remark, reorder]: unless "none";
+        from LINK [loss, policer, remark, reorder, hold]: unless "none";
         from LINK [duplicate]: or "0%";
         from LINK [acks, ack_loss]: unless "as in the first direction";
     }

@@ -60,7 +60,7 @@ fields! {
         /// Elsewhere in the file, `$loss` in a text stands for the value of `loss`, and `$$` for a dollar sign.
         /// Example: sweep = { algorithm = ["reno", "dtcp"], loss = ["0%", "1%"] }
         sweep: Apart = Table(&SWEEP), empty "one cell";
-        /// A link between two nodes. A packet passes remark, loss, policer, queue, rate, delay with jitter, and ACK hold, in this
+        /// A link between two nodes. A packet passes remark, loss, policer, queue, rate, delay with jitter, and hold, in this
         /// order.
         /// Example: link = [{ ends = ["s", "r"], rate = "20mbit", delay = "20ms", queue = "1bdp" }]
         link: Apart = Tables(&LINK), empty "the links of a topology";

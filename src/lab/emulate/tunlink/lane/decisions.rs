@@ -34,8 +34,8 @@ const NUMBER: std::ops::Range<usize> = 0..8;
 /// Its name in the fixture, and its value.
 type NamedCount = (&'static str, fn(&LinkCounters) -> u64);
 
-/// The first eleven are what a packet may raise.
-const COUNTS: [NamedCount; 13] = [
+/// The first twelve are what a packet may raise.
+const COUNTS: [NamedCount; 14] = [
     ("lost", |counters| counters.lost_pkts),
     ("ack-lost", |counters| counters.acks_lost_pkts),
     ("down", |counters| counters.down_pkts),
@@ -44,6 +44,7 @@ const COUNTS: [NamedCount; 13] = [
     ("marked", |counters| counters.marked_pkts),
     ("copied", |counters| counters.duplicated_pkts),
     ("held", |counters| counters.acks_held_pkts),
+    ("batched", |counters| counters.held_pkts),
     ("thinned", |counters| counters.acks_thinned_pkts),
     ("reordered", |counters| counters.reordered_pkts.unwrap_or(0)),
     ("failed", |counters| counters.failed_pkts),
@@ -168,7 +169,7 @@ impl LaneBench {
 /// The counters that a packet raised: `.` for none, `lost`, `marked+copied`, `held+2thinned`.
 fn fate(before: &LinkCounters, after: &LinkCounters) -> String {
     let mut fate = Vec::new();
-    for (name, count) in &COUNTS[..11] {
+    for (name, count) in &COUNTS[..12] {
         match count(after) - count(before) {
             0 => {}
             1 => fate.push((*name).to_owned()),

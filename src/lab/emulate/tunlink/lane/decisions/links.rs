@@ -200,8 +200,16 @@ const ACKS: Traffic = Traffic::Acks(300_000);
 /// Names are those of the fixture.
 pub fn links() -> Vec<TestLink> {
     let link = |(name, direction, traffic, late)| TestLink { name, direction, traffic, late };
-    let all =
-        [without_chance(), with_chance(), over_time(), of_acknowledgements(), of_rates(), of_changes(), of_wifi()];
+    let all = [
+        without_chance(),
+        with_chance(),
+        over_time(),
+        of_acknowledgements(),
+        of_rates(),
+        of_changes(),
+        of_wifi(),
+        of_batches(),
+    ];
     all.into_iter().flatten().map(link).collect()
 }
 
@@ -233,6 +241,19 @@ fn of_wifi() -> NamedLinks {
     vec![
         ("jitter of Wi-Fi", Direction { jitter: wifi("wifi:mean=7ms"), ..plain() }, BULK, 0),
         ("jitter of Wi-Fi that changes", Direction { jitter: wifi("wifi:mean=1ms"), changes, ..plain() }, MIXED, 0),
+    ]
+}
+
+fn of_batches() -> NamedLinks {
+    let hold = |text: &str| Direction { hold: Some(text.parse().expect("a hold")), ..plain() };
+    let [aggregated, compressed] = ["aggregated:time=5ms,pkts=9", "compressed:time=9ms,share=4%"].map(hold);
+    let together =
+        Direction { duplicate: Share(0.1), jitter: ms(2).into(), ack_loss: Share(0.1), ..compressed.clone() };
+    vec![
+        ("all aggregated", aggregated.clone(), MIXED, 0),
+        ("all aggregated, seen late", aggregated, BULK, 4_000_000),
+        ("all compressed", compressed, BULK, 0),
+        ("all compressed, copied and spread", together, ACKS, 0),
     ]
 }
 

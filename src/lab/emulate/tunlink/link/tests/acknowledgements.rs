@@ -153,6 +153,25 @@ fn batch_leaves_after_its_time_with_its_last_acknowledgement_or_before_another_p
     bench("aggregated:time=9ms,pkts=3", &acks).check(&[(1, 12), (2, 12), (3, 12), (4, 16), (5, 16)], 0);
 }
 
+/// Data waits like an ACK, and releases no one.
+#[test]
+fn batch_of_all_packets_leaves_after_its_time_or_with_its_last_packet() {
+    let departures = |hold: &str, arrivals: &[u64]| {
+        let hold = Some(hold.parse().unwrap());
+        let link = new(&Direction { hold, ..Direction::default() }, 64);
+        let mut bench = HoldBench { link, came: 0 };
+        for (number, ms) in (0..).zip(arrivals) {
+            let data: &[u8] = if number % 3 == 0 { b"" } else { b"data" };
+            assert!(!bench.enters(*ms, &segment(number, ACK, &[], data)), "it does not count as an acknowledgement");
+        }
+        let counters = bench.link.counters();
+        assert_eq!((counters.held_pkts, counters.acks_held_pkts), (arrivals.len() as u64, 0));
+        bench.leaving(99).into_iter().map(|(_, ms)| ms).collect::<Vec<u64>>()
+    };
+    assert_eq!(departures("aggregated:time=5ms", &[10, 12, 14, 15, 19]), [15, 15, 15, 20, 20]);
+    assert_eq!(departures("aggregated:time=9ms,pkts=3", &[10, 11, 12, 13, 16]), [12, 12, 12, 22, 22]);
+}
+
 #[test]
 fn thinning_lets_the_newest_leave_and_every_duplicate() {
     let acks = [(10, Some(1)), (11, Some(2)), (12, Some(3)), (13, Some(3)), (18, Some(3))];
