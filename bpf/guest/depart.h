@@ -8,6 +8,7 @@
 #include <net/pkt_sched.h>
 
 #include "../link/admit.h"
+#include "flow_waits.h"
 #include "packet.h"
 
 struct link {
@@ -16,7 +17,15 @@ struct link {
 	struct shaper shaper;
 	struct line line;
 	struct disciplined *disciplined; /* NULL: packets wait in the shaper's own queue */
+	struct flow_waits flow_waits;
 };
+
+/* Counts the wait of a packet that the shaper has just decided about. */
+static inline void link_count_wait(struct link *link, const struct sk_buff *skb)
+{
+	if (link->shaper.has_queue)
+		flow_waits_add(&link->flow_waits, skb, link->shaper.last_wait_ns);
+}
 
 /* The private part of a qdisc. */
 struct outlet {

@@ -28,7 +28,6 @@ struct disciplined {
 	struct steps class;				   /* whose child is in use */
 	struct parcels coming; /* packets that have left the host and not reached the link */
 	u64 serves_ns;	       /* when the serialiser takes the next packet; NEVER_NS: not before something changes */
-	u64 last_wait_ns;      /* of the packet that left the child last */
 	bool is_last_in;       /* the child took the packet that reached it last */
 	u64 entered_pkts;
 	u64 left_pkts;
@@ -123,7 +122,7 @@ void discipline_sample(struct link *link, u64 until_ns)
 		const u64 begins_ns = serialiser_begins_ns(&link->shaper.serialiser, at_ns);
 
 		discipline_count(link, &counters);
-		queue_sample_take(samples, packets, packets ? disciplined->last_wait_ns : begins_ns - at_ns, &counters);
+		queue_sample_take(samples, packets, packets ? link->shaper.last_wait_ns : begins_ns - at_ns, &counters);
 		samples->next_ns += link->shaper.direction.request->sample_ns;
 	}
 }
@@ -143,9 +142,9 @@ static void leave(struct Qdisc *sch, struct sk_buff *skb, u64 now_ns)
 	struct ack ack;
 	const bool is_ack = shaper_inspects_acks(&link->shaper) && read_ack(skb, &ack);
 
+	link_count_wait(link, skb);
 	disciplined->left_pkts++;
 	disciplined->marked_pkts += !(kept & KEPT_MARKED) && is_marked(skb);
-	disciplined->last_wait_ns = wait_ns;
 	skb->tstamp = 0;
 	skb->tstamp_type = 0;
 	link_line_up(sch, skb, &verdict, is_ack ? &ack : NULL);

@@ -19,7 +19,8 @@ enum tccc_link_limit {
 
 /*
  * Written: struct tccc_link_request and its arrays. Read: for each direction, in the order of the requests, struct
- * tccc_link_counters, the positions of the first lost packets, and the waits in the queue (u64[TCCC_TIMES_BUCKETS]).
+ * tccc_link_counters, the positions of the first lost packets, and the waits in the queue (u64[TCCC_TIMES_BUCKETS]). Then
+ * the number of flows whose packets came (u64), and for each its number (u64) and their waits (u32[TCCC_TIMES_BUCKETS]).
  */
 
 /* ---- /proc/tccc/queues: link.c and src/lab/virtual_time/link.rs ---- */
@@ -38,6 +39,7 @@ enum tccc_link_limit {
  */
 enum tccc_connections {
 	TCCC_FIRST_SENDER_PORT = 20001,
+	TCCC_FIRST_SERVER_PORT = 5201, /* of flow 0 in the first lap; that of flow n is n higher */
 	TCCC_SENDER_PORTS = 45000,
 	TCCC_LAP_SERVERS = TCCC_FLOWS_MAX,
 	TCCC_LAPS_MAX = 8,

@@ -18,6 +18,7 @@
 
 #include "answer.h"
 #include "cheat.h"
+#include "count.h"
 #include "depart.h"
 #include "discipline.h"
 #include "kernel.h"
@@ -103,6 +104,7 @@ static void enter(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_fr
 		__qdisc_drop(skb, to_free);
 		return;
 	}
+	link_count_wait(link_of(sch), skb);
 	if (shaper->is_marked)
 		shaper->counters.marked_pkts += mark_congestion(skb);
 	line_up_packet(sch, skb, &verdict, is_ack ? &ack : NULL);
@@ -244,6 +246,7 @@ static int link_attach(struct link *link)
 static void link_free(struct link *link)
 {
 	waiting_free(&link->shaper.queue);
+	flow_waits_free(&link->flow_waits);
 	kvfree(link->shaper.samples.list);
 	kfree(link->disciplined);
 	kvfree(link->request);
@@ -289,36 +292,25 @@ static ssize_t links_write(struct file *file, const char __user *from, size_t le
 	return error;
 }
 
-/* Copies the counters, the positions of the first lost packets, and the waits. Returns the end of the copy. */
-static u8 *put_counters(u8 *to, struct link *link)
-{
-	struct tccc_link_counters counters;
-
-	local_bh_disable();
-	counters = shaper_counters(&link->shaper);
-	discipline_count(link, &counters);
-	to = answer_put(to, &counters, sizeof(counters));
-	to = answer_put(to, link->shaper.losses.first_lost, counters.first_lost_count * sizeof(u64));
-	to = answer_put(to, &link->shaper.waits, sizeof(link->shaper.waits));
-	local_bh_enable();
-	return to;
-}
-
 static int links_open(struct inode *inode, struct file *file)
 {
-	const size_t most = sizeof(struct tccc_link_counters) + FIRST_LOST_KEPT * sizeof(u64) + sizeof(struct times);
 	struct answer *answer;
 	struct link *link;
+	size_t most = 0;
 	u8 *end;
 
 	rtnl_lock();
-	answer = answer_new(list_count_nodes(&links) * most);
+	local_bh_disable();
+	list_for_each_entry(link, &links, place)
+		most += count_length(link);
+	answer = answer_new(most);
 	if (answer) {
 		end = answer->bytes;
 		list_for_each_entry(link, &links, place)
-			end = put_counters(end, link);
+			end = count_put(end, link);
 		answer->length = end - answer->bytes;
 	}
+	local_bh_enable();
 	rtnl_unlock();
 	file->private_data = answer;
 	return answer ? 0 : -ENOMEM;
@@ -413,6 +405,7 @@ int link_start(u64 begin_ns, u64 length_ns)
 		local_bh_disable();
 		shaper_reseed(&link->shaper);
 		shaper_restart_counters(&link->shaper);
+		flow_waits_free(&link->flow_waits);
 		discipline_restart_counters(link);
 		shaper_start(&link->shaper, begin_ns);
 		local_bh_enable();

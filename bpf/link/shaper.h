@@ -61,6 +61,7 @@ struct shaper {
 	bool is_marked;
 	u64 last_arrival_ns;
 	u64 last_due_ns;
+	u64 last_wait_ns;   /* of the packet that left the queue last, or has been told when it will */
 	bool is_policing;   /* not before the run: calibration measures the link alone */
 	u64 bucket_full_ns; /* when the policer's bucket is full again, if nothing more comes */
 	struct waiting_queue queue;
@@ -233,6 +234,7 @@ static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_
 
 	if (shaper->has_queue)
 		times_add(&shaper->waits, wait_ns);
+	shaper->last_wait_ns = wait_ns;
 	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
 	if (left_ns > shaper->last_due_ns)
 		shaper->last_due_ns = left_ns;

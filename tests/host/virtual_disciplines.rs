@@ -182,6 +182,52 @@ fn policed_packets_are_in_the_report_and_another_kernel_is_another_experiment() 
     assert!(refused.contains("its guest has Linux 6.12, not 7.3"), "{refused}");
 }
 
+/// The packets of one direction are those of its only flow, so the link and the flow have the same waits.
+#[test]
+fn waits_of_an_only_flow_are_those_of_the_link_with_and_without_a_discipline() {
+    needs!(guest);
+    let bench = Bench::new("");
+    for (number, discipline) in ["", "codel", "fq"].into_iter().enumerate() {
+        bench.write("x.toml", &scenario(1, "60pkts", discipline));
+        let out = bench.runs(&number.to_string(), "");
+        let waits = record(&out)["flows"][0]["waits"].clone();
+        let expected = serde_json::json!([{ "from": "s", "to": "r", "us": counters(&out)["wait_us"] }]);
+        assert!(waits == expected && waits[0]["us"]["p99"].as_f64() > Some(1e3), "{discipline}: {waits} {expected}");
+    }
+}
+
+/// FQ-CoDel serves a sparse flow first (RFC 8290, 4.1), while drop tail makes it wait behind the others.
+#[test]
+fn flows_wait_alike_in_drop_tail_and_a_sparse_one_shortly_under_fq_codel() {
+    needs!(guest);
+    let pages = "[[flow]]\nname = \"pages\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\necn = 1\nsize = \"3kB\"\ncount = \
+                 100\ninterval = \"150ms\"\nstart = \"3s\"\n";
+    let call = "[[flow]]\nname = \"call\"\nfrom = \"s\"\nto = \"r\"\nprotocol = \"udp\"\nrate = \"64kbit\"\npacket = \
+                \"200B\"\nstart = \"3s\"\n";
+    let report = "[report]\nmetrics = [\"link_wait_p50_us\", \"link_wait_p95_us\"]\n";
+    let bench = Bench::new("");
+    let waits_ms = |discipline: &str| {
+        bench.write("x.toml", &(scenario(2, "200pkts", discipline) + pages + call + report));
+        let out = bench.runs(&format!("out{discipline}"), "");
+        let per_run = check(0, tccc().arg("report").arg(&out).args(["--per-run", "-o", "csv"])).stdout();
+        let value = |flow: &str| {
+            let row =
+                per_run.lines().find(|row| row.contains(&format!(",{flow},")) && row.contains("link_wait_p95_us"));
+            row.unwrap_or_else(|| panic!("no wait of {flow}: {per_run}")).to_owned()
+        };
+        let flows = record(&out)["flows"].as_array().unwrap().clone();
+        let p95 = |flow: &Value| flow["waits"][0]["us"]["p95"].as_f64().unwrap();
+        for flow in &flows[..3] {
+            assert!(value(flow["name"].as_str().unwrap()).contains(&format!(",{}", p95(flow))), "{per_run}");
+        }
+        [0, 2, 3].map(|number| p95(&flows[number]) / 1e3)
+    };
+    let [bulk, pages, call] = waits_ms("");
+    assert!(bulk > 40.0 && pages > 40.0 && call > 40.0, "{bulk} {pages} {call}");
+    let [bulk, pages, call] = waits_ms("fq_codel");
+    assert!(bulk > 7.0 && pages < 6.0 && call < 2.0, "{bulk} {pages} {call}");
+}
+
 /// RFC 8033, 4.1: the latency target is 15 ms. RFC 8289, 4.2: CoDel keeps the delay at its target of 5 ms except for bursts.
 #[test]
 fn pie_holds_its_target_and_codel_its_own() {

@@ -41,6 +41,7 @@ const CONNECTIONS_MAX: u32 = SENDER_PORTS * Connections::TCCC_LAPS_MAX.0;
 /// Connections of a flow whose events are kept.
 const TRACED_CONNECTIONS: u32 = Connections::TCCC_TRACED_CONNECTIONS.0;
 const _: () = assert!(FIRST_SENDER_PORT as u32 == Connections::TCCC_FIRST_SENDER_PORT.0);
+const _: () = assert!(FIRST_SERVER_PORT as u32 == Connections::TCCC_FIRST_SERVER_PORT.0);
 
 /// Limit of datagrams per flow: `DATAGRAMS_MAX` of `traffic.c`.
 const DATAGRAMS_MAX: u128 = 1 << 28;
@@ -203,6 +204,11 @@ impl GuestFlow<'_> {
     }
 
     /// `None`: no connection negotiated ECN. An algorithm may do so whatever the scenario says.
+    /// The number by which links know its packets.
+    pub fn number(&self) -> u64 {
+        u64::from(self.request.to_port - u32::from(FIRST_SERVER_PORT))
+    }
+
     fn ecn(&self, report: &FlowReport) -> Option<FlowEcn> {
         let accurate = report.ecn == NegotiatedEcn::TCCC_ECN_ACCURATE.0;
         let has_ecn = report.ecn != NegotiatedEcn::TCCC_ECN_NONE.0;

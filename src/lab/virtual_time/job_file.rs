@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::algorithms::Modules;
 use super::flow::{self, GuestFlow};
 use super::job::{self, EVENTS, ExperimentJob, FLOWS, JOB, JobRequest, LINKS, ModuleLoad, QUEUES, RUN};
-use super::link;
+use super::link::{self, GuestCounters};
 use super::modules::Module;
 use crate::cost;
 use crate::emulate::layout::Layout;
@@ -23,7 +23,7 @@ use crate::scenario::{Cell, FlowSpec, LinkSpec};
 use shared::event::{EVENT_BYTES, Event};
 use shared::failure::Failure;
 use shared::model::queue::{self, QueueSample};
-use shared::model::run::{Engine, FlowRecord, LinkCounters, LinkRecord};
+use shared::model::run::{Engine, FlowRecord, LinkRecord, LinkWait};
 
 #[derive(Default)]
 pub struct GuestResults {
@@ -130,14 +130,21 @@ impl<'a> GuestSetting<'a> {
             return Err(Failure::failed(what).hint("raise `sample`, or shorten the run").into());
         }
         let reports = flow::reports(&read(FLOWS)?, &self.flows)?;
+        let counted = self.counted(&read(LINKS)?)?;
         let mut flows = Vec::new();
         for (flow, report) in self.flows.iter().zip(&reports) {
             let names = [flow.algorithm.clone(), self.cell.label(flow.flow)];
             let record = flow_record(flow.flow, names, &report.traffic, &flow.events(&traced.events), time)?;
             let given_up = report.given_up && !is_cut(self.cell, flow.flow);
-            flows.push(FlowRecord { limited: report.limited, ecn: report.ecn, given_up, ..record });
+            flows.push(FlowRecord {
+                limited: report.limited,
+                ecn: report.ecn,
+                given_up,
+                waits: self.waits(flow, &counted),
+                ..record
+            });
         }
-        let links = self.link_records(&read(LINKS)?)?;
+        let links = self.link_records(counted);
         let queues = link::queues(&read(QUEUES)?, self.directions())?;
         Ok(GuestResults { flows, links, queues, events: flow::traced(&self.flows, traced.events) })
     }
@@ -150,19 +157,37 @@ impl<'a> GuestSetting<'a> {
         })
     }
 
-    fn link_records(&self, bytes: &[u8]) -> Result<Vec<LinkRecord>> {
-        let counters = link::counters(bytes)?;
-        if counters.len() != 2 * self.cell.links.len() {
-            bail!("the guest counts {} link directions instead of {}", counters.len(), 2 * self.cell.links.len());
+    /// What the guest counts of each direction of each link.
+    fn counted(&self, bytes: &[u8]) -> Result<Vec<GuestCounters>> {
+        let counted = link::counters(bytes)?;
+        if counted.len() != 2 * self.cell.links.len() {
+            bail!("the guest counts {} link directions instead of {}", counted.len(), 2 * self.cell.links.len());
         }
-        let links = self.cell.links.iter().zip(counters.chunks_exact(2));
-        let record = |(spec, both): (&LinkSpec, &[LinkCounters])| LinkRecord {
-            name: spec.name(),
-            driver: Engine::Virtual.name().to_owned(),
-            host_delay_us: Some(spec.directions.each_ref().map(|one| host_delay(self.fixed, one).as_secs_f64() * 1e6)),
-            counters: [both[0].clone(), both[1].clone()],
+        Ok(counted)
+    }
+
+    /// How long a flow's packets waited at each link.
+    fn waits(&self, flow: &GuestFlow<'_>, counted: &[GuestCounters]) -> Vec<LinkWait> {
+        let wait = |([from, to], one): ([&str; 2], &GuestCounters)| {
+            let (_, us) = one.flow_waits.iter().find(|(number, _)| *number == flow.number())?;
+            Some(LinkWait { from: from.to_owned(), to: to.to_owned(), us: *us })
         };
-        Ok(links.map(record).collect())
+        self.directions().zip(counted).filter_map(wait).collect()
+    }
+
+    fn link_records(&self, counted: Vec<GuestCounters>) -> Vec<LinkRecord> {
+        let mut counters = counted.into_iter().map(|one| one.counters);
+        let record = |spec: &LinkSpec| {
+            Some(LinkRecord {
+                name: spec.name(),
+                driver: Engine::Virtual.name().to_owned(),
+                host_delay_us: Some(
+                    spec.directions.each_ref().map(|one| host_delay(self.fixed, one).as_secs_f64() * 1e6),
+                ),
+                counters: [counters.next()?, counters.next()?],
+            })
+        };
+        self.cell.links.iter().map_while(record).collect()
     }
 }
 

@@ -8,10 +8,10 @@ use crate::c_types::{self, Counters, LinkLimit, take, take_all};
 use crate::path::LinkConfig;
 use crate::path::loss::LossModel;
 use crate::path::request::DirectionRequest;
-use crate::path::times::TIME_BUCKETS;
+use crate::path::times::{TIME_BUCKETS, delays};
 use shared::failure::Failure;
 use shared::model::queue::QueueSample;
-use shared::model::run::LinkCounters;
+use shared::model::run::{Delays, LinkCounters};
 
 /// Largest request, bytes.
 const REQUEST_BYTES_MAX: u64 = LinkLimit::TCCC_LINK_REQUEST_MAX.0 as u64;
@@ -49,11 +49,19 @@ pub fn request(direction: &DirectionRequest<'_>) -> Result<Vec<u8>> {
     direction.bytes()
 }
 
+/// What a guest counts of one direction.
+#[derive(Debug, Clone)]
+pub struct GuestCounters {
+    pub counters: LinkCounters,
+    /// How long the packets of a flow waited in the queue, each with the number of the flow. Empty without a queue.
+    pub flow_waits: Vec<(u64, Delays)>,
+}
+
 /// Decodes the counters of all directions, in the order of their requests.
 ///
 /// # Errors
 /// Too few bytes.
-pub fn counters(mut bytes: &[u8]) -> Result<Vec<LinkCounters>> {
+pub fn counters(mut bytes: &[u8]) -> Result<Vec<GuestCounters>> {
     let mut links = Vec::new();
     while !bytes.is_empty() {
         links.push(next_counters(&mut bytes).context("the guest's counters of links end too early")?);
@@ -61,10 +69,18 @@ pub fn counters(mut bytes: &[u8]) -> Result<Vec<LinkCounters>> {
     Ok(links)
 }
 
-fn next_counters(bytes: &mut &[u8]) -> Option<LinkCounters> {
+fn next_counters(bytes: &mut &[u8]) -> Option<GuestCounters> {
     let counters: Counters = take(bytes)?;
     let lost_positions = take_all(bytes, counters.first_lost_count)?;
-    Some(counters.with(lost_positions, &take_all(bytes, TIME_BUCKETS as u64)?))
+    let counters = counters.with(lost_positions, &take_all(bytes, TIME_BUCKETS as u64)?);
+    let flows: u64 = take(bytes)?;
+    let mut flow_waits = Vec::new();
+    for _ in 0..flows {
+        let (number, counts): (u64, Vec<u32>) = (take(bytes)?, take_all(bytes, TIME_BUCKETS as u64)?);
+        let counts: Vec<u64> = counts.into_iter().map(u64::from).collect();
+        flow_waits.extend(delays(&counts).map(|waits| (number, waits)));
+    }
+    Some(GuestCounters { counters, flow_waits })
 }
 
 /// Decodes the samples of the queues of all directions, in the order of their requests. `ends` are the two nodes of

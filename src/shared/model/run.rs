@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 pub use self::calibration::{At, Calibration, Quantity};
-pub use self::delays::{Delays, Frames};
+pub use self::delays::{Delays, Frames, LinkWait};
 
 /// Version of the files in a result directory.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -328,6 +328,10 @@ pub struct FlowRecord {
     /// records. On a real kernel, datagrams need 44 bytes for the time at which they were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_us: Option<Delays>,
+    /// How long its packets from sender to receiver waited at each link with a rate. Only in virtual time; absent in older
+    /// records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<LinkWait>,
     /// Its frames. A datagram that is not part of one is its own. `None` as for `delay_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Frames>,

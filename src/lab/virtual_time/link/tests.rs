@@ -21,8 +21,18 @@ fn counters_of_several_directions_are_read_in_order() {
     let none = waits;
     waits[TIME_BUCKETS - 1] = 7;
     let ends = [(first.as_bytes(), &[5u64, 6][..], &none), (second.as_bytes(), &[], &waits)];
-    let bytes = ends.map(|(counters, lost, waits)| [counters, lost.as_bytes(), waits.as_bytes()].concat()).concat();
+    let mut of_flow = [0u32; TIME_BUCKETS];
+    of_flow[33] = 5;
+    let flows = [[0u64.as_bytes(), &[]].concat(), [1u64.as_bytes(), 7u64.as_bytes(), of_flow.as_bytes()].concat()];
+    let direction = |((counters, lost, waits), flows): ((&[u8], &[u64], &[u64; TIME_BUCKETS]), Vec<u8>)| {
+        [counters, lost.as_bytes(), waits.as_bytes(), &flows].concat()
+    };
+    let bytes: Vec<u8> = ends.into_iter().zip(flows).flat_map(direction).collect();
     let read = counters(&bytes).unwrap();
+    assert!(read[0].flow_waits.is_empty() && read[1].flow_waits.len() == 1);
+    let (number, waits) = read[1].flow_waits[0];
+    assert!(number == 7 && waits.p50 == waits.max && (2.0..2.1).contains(&waits.mean), "{waits:?}");
+    let read: Vec<LinkCounters> = read.into_iter().map(|it| it.counters).collect();
     assert_eq!((read.len(), read[0].received_pkts, &read[0].lost_positions[..]), (2, 9, &[5, 6][..]));
     assert_eq!((read[0].loss_runs, read[1].sent_bytes, read[1].max_queue_pkts), (Some(1), 40, Some(3)));
     assert!(read[0].wait_us.is_none() && read[1].wait_us.is_some_and(|wait| wait.p50 > 2_100e6));

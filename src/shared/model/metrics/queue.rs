@@ -4,7 +4,7 @@
 
 use super::view::RunView;
 use crate::model::queue::QueueSample;
-use crate::model::run::LinkCounters;
+use crate::model::run::{Delays, LinkCounters};
 use crate::model::stats;
 
 /// Mean of a value over the samples.
@@ -48,10 +48,22 @@ pub(super) fn of_whole_run(run: &RunView<'_>, value: fn(&LinkCounters) -> Option
     run.queue.as_ref().filter(|queue| !queue.is_part).and_then(|queue| value(queue.counters))
 }
 
+/// How long the variant's own packets waited at the bottleneck in the whole run; of several flows the longest.
+///
+/// None: no bottleneck, only a part of the run counts, or the records have no waits.
+pub(super) fn own_wait(run: &RunView<'_>, of: fn(&Delays) -> f64) -> Option<f64> {
+    run.queue.as_ref().filter(|queue| !queue.is_part)?;
+    let [from, to] = &run.bottleneck.as_ref()?.ends;
+    let waits = run.own.iter().flat_map(|flow| &flow.record.waits);
+    waits.filter(|wait| [&wait.from, &wait.to] == [from, to]).map(|wait| of(&wait.us)).max_by(f64::total_cmp)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::metrics::view::QueueView;
+    use crate::model::metrics::samples::{Sampled, view};
+    use crate::model::metrics::view::{Bottleneck, QueueView};
+    use crate::model::run::LinkWait;
 
     #[test]
     fn whole_run_uses_the_counters_and_a_part_its_samples() {
@@ -87,5 +99,27 @@ mod tests {
         assert_eq!([of(false, LinkCounters::drop_ratio), of(false, LinkCounters::mark_ratio)], [Some(0.2), Some(0.25)]);
         assert_eq!(of(true, LinkCounters::drop_ratio), None);
         assert_eq!(LinkCounters::default().drop_ratio(), None);
+    }
+
+    #[test]
+    fn own_wait_is_that_of_the_longest_flow_at_the_bottleneck() {
+        let waits = |waits: &[(&str, f64)]| {
+            let mut sampled = Sampled::named("f", 10);
+            let wait = |(to, p95): &(&str, f64)| {
+                let us = Delays { p95: *p95, ..Delays::default() };
+                LinkWait { from: "a".into(), to: (*to).into(), us }
+            };
+            sampled.record.waits = waits.iter().map(wait).collect();
+            sampled
+        };
+        let own = [waits(&[("b", 7.0), ("c", 90.0)]), waits(&[("b", 9.0)]), waits(&[])];
+        let counters = LinkCounters::default();
+        let p95 = |is_part, ends: Option<[&str; 2]>| {
+            let bottleneck = ends.map(|ends| Bottleneck { ends: ends.map(str::to_owned), ..Bottleneck::default() });
+            let queue = Some(QueueView { samples: &[], counters: &counters, is_part });
+            own_wait(&RunView { queue, bottleneck, ..view(&own, &[]) }, |waits| waits.p95)
+        };
+        assert_eq!(p95(false, Some(["a", "b"])), Some(9.0));
+        assert_eq!([p95(true, Some(["a", "b"])), p95(false, Some(["b", "a"])), p95(false, None)], [None; 3]);
     }
 }

@@ -19,6 +19,17 @@ pub struct Delays {
     pub max: f64,
 }
 
+/// How long the packets of a flow waited in the queue of one direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkWait {
+    /// The node that sends into the link.
+    pub from: String,
+    /// The node that the link leads to.
+    pub to: String,
+    /// Their waits, until the first bit of a packet was sent.
+    pub us: Delays,
+}
+
 /// Frames of a flow of datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frames {

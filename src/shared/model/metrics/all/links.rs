@@ -34,6 +34,13 @@ const PACKET_WAIT: Metric = Metric {
     ..WHOLE_RUN
 };
 
+/// Defaults of waits of the flows' own packets.
+const OWN_WAIT: Metric = Metric {
+    source: "RFC 7567, 2.1; a histogram of the link for each flow, with buckets of 3 %",
+    needs: "a link that limits the variant's flows in virtual time, and all of the run",
+    ..PACKET_WAIT
+};
+
 /// Defaults of one-way delays.
 const ONE_WAY: Metric = Metric {
     unit: "us",
@@ -102,6 +109,30 @@ pub(super) const LINKS: &[Metric] = &[
         ["wait_p99_us", "wait of a packet, 99th percentile"],
         "99th percentile over packets of how long they waited in the queue of the link that limits the variant's flows",
         |run| exact(queue::of_whole_run(run, |link| Some(link.wait_us?.p99))),
+    ),
+    metric(
+        OWN_WAIT,
+        ["link_wait_mean_us", "wait of own packets, mean"],
+        "mean over the flow's packets of how long they waited in the queue of the link that limits the variant's flows; of several flows the longest",
+        |run| exact(queue::own_wait(run, |waits| waits.mean)),
+    ),
+    metric(
+        OWN_WAIT,
+        ["link_wait_p50_us", "wait of own packets, median"],
+        "median over the flow's packets of how long they waited in the queue of the link that limits the variant's flows; of several flows the longest",
+        |run| exact(queue::own_wait(run, |waits| waits.p50)),
+    ),
+    metric(
+        OWN_WAIT,
+        ["link_wait_p95_us", "wait of own packets, 95th percentile"],
+        "95th percentile over the flow's packets of how long they waited in the queue of the link that limits the variant's flows; of several flows the longest",
+        |run| exact(queue::own_wait(run, |waits| waits.p95)),
+    ),
+    metric(
+        OWN_WAIT,
+        ["link_wait_p99_us", "wait of own packets, 99th percentile"],
+        "99th percentile over the flow's packets of how long they waited in the queue of the link that limits the variant's flows; of several flows the longest",
+        |run| exact(queue::own_wait(run, |waits| waits.p99)),
     ),
     Metric {
         name: "overflow_pkts",
