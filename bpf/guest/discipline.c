@@ -23,7 +23,7 @@
 #define FIRST_CLASS 1
 
 struct disciplined {
-	struct Qdisc *child; /* the one in use */
+	struct Qdisc *child;				   /* the one in use */
 	struct Qdisc *children[TCCC_LINK_DISCIPLINES_MAX]; /* of the classes from FIRST_CLASS on */
 	struct steps class;				   /* whose child is in use */
 	struct parcels coming; /* packets that have left the host and not reached the link */
@@ -378,7 +378,7 @@ static void class_walk(struct Qdisc *sch, struct qdisc_walker *walker)
 {
 	unsigned long class;
 
-	for (class = FIRST_CLASS; !walker->stop && class_leaf(sch, class); class++) {
+	for (class = FIRST_CLASS; !walker->stop && class_leaf(sch, class); class ++) {
 		if (class == TCCC_LINK_DISCIPLINES_MAX || !tc_qdisc_stats_dump(sch, class, walker))
 			break;
 	}

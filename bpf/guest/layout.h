@@ -14,7 +14,7 @@
 
 enum tccc_link_limit {
 	TCCC_LINK_REQUEST_MAX = 32 << 20, /* bytes, mostly positions of losses or opportunities of a trace */
-	TCCC_LINK_DISCIPLINES_MAX = 16,   /* of a direction, one after the other; the classes of its qdisc, from 1 */
+	TCCC_LINK_DISCIPLINES_MAX = 16,	  /* of a direction, one after the other; the classes of its qdisc, from 1 */
 };
 
 /*

@@ -61,13 +61,12 @@ static inline bool is_jitter(u64 value)
 static inline bool is_link_request(const struct tccc_link_request *request)
 {
 	return !request->device[TCCC_DEVICE_NAME - 1] && request->rate_bps <= RATE_BPS_MAX &&
-	       request->delay_ns <= TIME_NS_MAX && is_jitter(request->jitter) &&
-	       request->held_back_ns <= TIME_NS_MAX && request->host_delay_ns <= TIME_NS_MAX &&
-	       request->sample_ns <= TIME_NS_MAX && request->policer_bps <= RATE_BPS_MAX &&
-	       request->policer_burst_ns <= TIME_NS_MAX && is_limit(&request->queue, false) &&
-	       is_limit(&request->queue_low, true) && is_limit(&request->mark, true) &&
-	       request->hold.time_ns <= TIME_NS_MAX && !(request->hold.time_ns && request->held_back_ns) &&
-	       request->loss_count > 0;
+	       request->delay_ns <= TIME_NS_MAX && is_jitter(request->jitter) && request->held_back_ns <= TIME_NS_MAX &&
+	       request->host_delay_ns <= TIME_NS_MAX && request->sample_ns <= TIME_NS_MAX &&
+	       request->policer_bps <= RATE_BPS_MAX && request->policer_burst_ns <= TIME_NS_MAX &&
+	       is_limit(&request->queue, false) && is_limit(&request->queue_low, true) &&
+	       is_limit(&request->mark, true) && request->hold.time_ns <= TIME_NS_MAX &&
+	       !(request->hold.time_ns && request->held_back_ns) && request->loss_count > 0;
 }
 
 /* Whether a step sets a value that shaper.h can compute with. */

@@ -30,8 +30,8 @@ enum tccc_stream {
 	TCCC_STREAM_REORDER,
 	TCCC_STREAM_DUPLICATE,
 	TCCC_STREAM_ACK_LOSS,
-	TCCC_STREAM_HOLD,     /* which packets begin a batch */
-	TCCC_STREAM_HOST,     /* delay inside the sending host */
+	TCCC_STREAM_HOLD, /* which packets begin a batch */
+	TCCC_STREAM_HOST, /* delay inside the sending host */
 	TCCC_STREAMS,
 };
 
