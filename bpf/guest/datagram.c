@@ -8,6 +8,7 @@
 #include <linux/uio.h>
 #include <net/udp.h>
 
+#include "bursts.h"
 #include "datagram.h"
 #include "kernel.h"
 
@@ -90,7 +91,7 @@ void datagram_send(struct flow *flow)
 
 	while (!report->error) {
 		const struct place place = place_of(&flow->asked, report->sent_pkts);
-		const u64 after_ns = place.frame * flow->asked.interval_ns;
+		const u64 after_ns = flow_after(flow, place.frame * flow->asked.interval_ns);
 
 		if (after_ns >= flow->asked.length_ns)
 			break;
@@ -122,7 +123,8 @@ void datagram_settle(struct flow *flow)
 static void count_delay(struct flow *flow, u64 number, u64 now_ns)
 {
 	const struct place place = place_of(&flow->asked, number);
-	const u64 delay_ns = now_ns - flow->start_ns - place.frame * flow->asked.interval_ns;
+	const u64 due_ns = flow->start_ns + flow_after(flow, place.frame * flow->asked.interval_ns);
+	const u64 delay_ns = now_ns - due_ns;
 	u16 in_time = 1;
 
 	times_add(flow->delays, delay_ns);

@@ -20,14 +20,16 @@ struct flow {
 	struct list_head receivers;		 /* of connections that were accepted */
 	struct tccc_transfer_request *planned;	 /* of a flow that sends transfers */
 	struct tccc_transfer_report *transfers;
-	unsigned long *numbers; /* a bit for each datagram that arrived */
+	struct tccc_burst *bursts; /* NULL: it never pauses */
+	u64 burst;		   /* index of the one in which a bulk flow is, or after which it pauses */
+	unsigned long *numbers;	   /* a bit for each datagram that arrived */
 	u16 *in_time;	      /* for each frame: datagrams that arrived within the deadline; NULL: each frame has one */
 	struct times *delays; /* of datagrams that arrived */
 	struct job start;     /* the next transfer or datagram is due */
 	struct job stop;      /* the length is over */
 	struct job hear;      /* a bulk flow's receiver closes, or no datagram may be left on the path */
 	struct job accept;
-	struct tcp_congestion_ops ops; /* imposes the conditions; see sender.c */
+	struct tcp_congestion_ops ops; /* imposes the conditions; see conditions.c */
 	const struct tcp_congestion_ops *own_ops;
 	u64 start_ns; /* of a bulk flow without asked.from_start: when its first data left */
 	u32 connections;

@@ -82,7 +82,7 @@ struct tccc_frame {
 
 /*
  * One end of a flow. The receiving end is written first. Both ends describe the flow with the same values. If the flow
- * sends transfers, `count` struct tccc_transfer_request follow the receiving end's.
+ * sends transfers, `count` struct tccc_transfer_request follow the receiving end's. `bursts` struct tccc_burst follow them.
  */
 struct tccc_flow_request {
 	u64 start_ns;		     /* from the start of the run */
@@ -95,6 +95,7 @@ struct tccc_flow_request {
 	struct tccc_frame frames[2]; /* of datagrams: the first of every `every` frames, and the others */
 	u64 every;
 	u64 receiver;	/* enum tccc_receiver */
+	u64 bursts;	/* number of them; 0: the flow never pauses */
 	u32 flow;	/* index among the flows, from 0 */
 	u32 end;	/* enum tccc_end */
 	u32 sends;	/* enum tccc_sends */
@@ -108,6 +109,12 @@ struct tccc_flow_request {
 	u32 first;   /* number of the first connection */
 	u32 to_port; /* of the server in the first lap */
 	char algorithm[TCCC_FLOW_ALGORITHM];
+};
+
+/* A burst, in their order. The first starts with the flow, the last not before its end. */
+struct tccc_burst {
+	u64 start_ns;  /* from the start of the flow */
+	u64 before_ns; /* how long the bursts before it last together */
 };
 
 /* A transfer, in the order of the starts. */

@@ -16,6 +16,8 @@
 #include <linux/bvec.h>
 #include <net/tcp.h>
 
+#include "bursts.h"
+#include "conditions.h"
 #include "kernel.h"
 #include "sender.h"
 #include "watch.h"
@@ -47,6 +49,18 @@ static void send_bulk(struct socket *sock)
 {
 	while (send_some(sock, BULK_WRITE_BYTES) == BULK_WRITE_BYTES)
 		;
+}
+
+/* Sends if the flow does not pause. The sender's job is due when that changes, and when the length is over. */
+static void send_in_bursts(struct sender *sender, u64 now_ns)
+{
+	struct flow *flow = sender->flow;
+	u64 until_ns;
+	const bool lasts = bursts_last(flow, now_ns - flow->start_ns, &until_ns);
+
+	job_at(&sender->job, flow->start_ns + until_ns);
+	if (lasts)
+		send_bulk(sender->sock);
 }
 
 /* Sends the rest of the transfer or message. Returns whether the socket took all of it. */
@@ -88,7 +102,7 @@ static void send_messages(struct sender *sender)
 	const struct flow *flow = sender->flow;
 
 	while (send_left(sender)) {
-		const u64 due_ns = flow->start_ns + flow->begun * flow->asked.interval_ns;
+		const u64 due_ns = flow->start_ns + flow_after(flow, flow->begun * flow->asked.interval_ns);
 		const u64 now_ns = ktime_get_ns();
 
 		if (flow->begun == flow->asked.count) {
@@ -140,6 +154,8 @@ static void serve_bulk(struct sender *sender)
 	}
 	if (now_ns >= flow->start_ns + flow->asked.length_ns)
 		stop_bulk(sender, now_ns);
+	else if (flow->bursts)
+		send_in_bursts(sender, now_ns);
 	else
 		send_bulk(sender->sock);
 }
@@ -309,53 +325,6 @@ static void state_change(struct sock *sk)
 
 /* ---- The beginning ---- */
 
-/*
- * Imposes the scenario's conditions when the kernel calls the algorithm's init. The connection is then established, and
- * the kernel has chosen its initial window. The order is that of bpf/path/conditions.bpf.c: with initial_ssthresh, init
- * sees a window of that many packets, and the initial window is set after init.
- */
-static void impose_conditions(struct sock *sk)
-{
-	const struct sender *sender = sk->sk_user_data;
-	const struct tccc_flow_request *asked = &sender->flow->asked;
-	const struct tcp_congestion_ops *ops = sender->flow->own_ops;
-	struct tcp_sock *tp = tcp_sk(sk);
-	const u32 cwnd = asked->initial_cwnd ?: tcp_snd_cwnd(tp);
-
-	inet_csk(sk)->icsk_ca_ops = ops;
-	if (asked->window_cap) {
-		tp->snd_cwnd_clamp = asked->window_cap;
-		tp->snd_ssthresh = asked->window_cap;
-	}
-	if (asked->initial_ssthresh) {
-		tp->snd_ssthresh = asked->initial_ssthresh;
-		tcp_snd_cwnd_set(tp, asked->initial_ssthresh);
-	} else {
-		tcp_snd_cwnd_set(tp, cwnd);
-	}
-	if (ops->init)
-		ops->init(sk);
-	if (asked->initial_ssthresh)
-		tcp_snd_cwnd_set(tp, cwnd);
-}
-
-/* Gives the socket a copy of its algorithm with another init, until the connection is established. */
-static void prepare_conditions(struct sender *sender)
-{
-	const struct tccc_flow_request *asked = &sender->flow->asked;
-	struct inet_connection_sock *icsk = inet_csk(sender->sock->sk);
-	struct flow *flow = sender->flow;
-
-	if (!asked->window_cap && !asked->initial_ssthresh && !asked->initial_cwnd)
-		return;
-	if (!flow->own_ops) {
-		flow->own_ops = icsk->icsk_ca_ops;
-		flow->ops = *icsk->icsk_ca_ops;
-		flow->ops.init = impose_conditions;
-	}
-	icsk->icsk_ca_ops = &flow->ops;
-}
-
 static void take_over(struct sender *sender)
 {
 	struct sock *sk = sender->sock->sk;
@@ -387,7 +356,7 @@ static int connect(struct sender *sender)
 	if (error)
 		return error;
 	take_over(sender);
-	prepare_conditions(sender);
+	conditions_prepare(sender);
 	error = kernel_connect(sock, (struct any_sockaddr *)&to, sizeof(to), O_NONBLOCK);
 	return error == -EINPROGRESS ? 0 : error;
 }

@@ -12,6 +12,7 @@
 #include <net/net_namespace.h>
 
 #include "answer.h"
+#include "bursts.h"
 #include "cheat.h"
 #include "datagram.h"
 #include "receiver.h"
@@ -149,6 +150,10 @@ static bool is_valid(const struct tccc_flow_request *asked)
 		return false;
 	if (asked->receiver > TCCC_RECEIVER_ACKS_EARLY)
 		return false;
+	if (asked->bursts > BURSTS_MAX || (asked->bursts && asked->sends == TCCC_SENDS_TRANSFERS))
+		return false;
+	if (asked->bursts && asked->sends == TCCC_SENDS_BULK && !asked->from_start)
+		return false;
 	if (asked->start_ns > FLOW_NS_MAX || asked->settle_ns > FLOW_NS_MAX || asked->deadline_ns > FLOW_NS_MAX)
 		return false;
 	if (!asked->length_ns || asked->length_ns > FLOW_NS_MAX || asked->interval_ns > FLOW_NS_MAX)
@@ -178,22 +183,44 @@ static bool is_planned_well(const struct tccc_flow_request *asked, const struct 
 	return before_ns < asked->length_ns;
 }
 
-/* Reads what follows the request of a receiving end. */
-static int read_planned(const struct tccc_flow_request *asked, const char __user *from, size_t length,
-			struct tccc_transfer_request **planned)
-{
-	const size_t bytes = array_size(asked->count, sizeof(**planned));
+/* What follows the request of a receiving end. A flow has only one of the two. */
+struct follows {
+	struct tccc_transfer_request *planned;
+	struct tccc_burst *bursts;
+};
 
-	if (asked->sends != TCCC_SENDS_TRANSFERS || asked->end != TCCC_END_RECEIVES)
-		return length ? -EINVAL : 0;
+static void free_follows(const struct follows *follows)
+{
+	kvfree(follows->planned);
+	kvfree(follows->bursts);
+}
+
+static int read_array(void **array, const char __user *from, size_t length, size_t bytes)
+{
 	if (length != bytes)
 		return -EINVAL;
-	*planned = kvmalloc(bytes, GFP_KERNEL);
-	if (!*planned)
+	*array = kvmalloc(bytes, GFP_KERNEL);
+	if (!*array)
 		return -ENOMEM;
-	if (copy_from_user(*planned, from, bytes))
-		return -EFAULT;
-	return is_planned_well(asked, *planned) ? 0 : -EINVAL;
+	return copy_from_user(*array, from, bytes) ? -EFAULT : 0;
+}
+
+static int read_follows(const struct tccc_flow_request *asked, const char __user *from, size_t length,
+			struct follows *follows)
+{
+	int error;
+
+	if (asked->end == TCCC_END_RECEIVES && asked->sends == TCCC_SENDS_TRANSFERS) {
+		error = read_array((void **)&follows->planned, from, length,
+				   array_size(asked->count, sizeof(*follows->planned)));
+		return error ?: is_planned_well(asked, follows->planned) ? 0 : -EINVAL;
+	}
+	if (asked->end == TCCC_END_RECEIVES && asked->bursts) {
+		error = read_array((void **)&follows->bursts, from, length,
+				   array_size(asked->bursts, sizeof(*follows->bursts)));
+		return error ?: bursts_are_valid(asked, follows->bursts) ? 0 : -EINVAL;
+	}
+	return length ? -EINVAL : 0;
 }
 
 static void free_flow(struct flow *flow)
@@ -211,6 +238,7 @@ static void free_flow(struct flow *flow)
 	if (flow->from)
 		put_net(flow->from);
 	kvfree(flow->planned);
+	kvfree(flow->bursts);
 	kvfree(flow->transfers);
 	kvfree(flow->numbers);
 	kvfree(flow->in_time);
@@ -232,8 +260,8 @@ static int allocate_connections(struct flow *flow)
 	return 0;
 }
 
-/* Takes over the planned transfers if there is no error. */
-static int add_receiver(const struct tccc_flow_request *asked, struct tccc_transfer_request *planned)
+/* Takes over what follows the request if there is no error. */
+static int add_receiver(const struct tccc_flow_request *asked, const struct follows *follows)
 {
 	struct flow *flow;
 	int error;
@@ -258,7 +286,8 @@ static int add_receiver(const struct tccc_flow_request *asked, struct tccc_trans
 		free_flow(flow);
 		return error;
 	}
-	flow->planned = planned;
+	flow->planned = follows->planned;
+	flow->bursts = follows->bursts;
 	flows[flow_count++] = flow;
 	cheat_begin(flow);
 	return 0;
@@ -285,8 +314,8 @@ static int add_sender(struct tccc_flow_request *asked)
 
 static ssize_t flows_write(struct file *file, const char __user *from, size_t length, loff_t *place)
 {
-	struct tccc_transfer_request *planned = NULL;
 	struct tccc_flow_request asked;
+	struct follows follows = {};
 	int error;
 
 	if (length < sizeof(asked))
@@ -297,12 +326,12 @@ static ssize_t flows_write(struct file *file, const char __user *from, size_t le
 		return -EINVAL;
 	if (jobs_are_served())
 		return -EBUSY;
-	error = read_planned(&asked, from + sizeof(asked), length - sizeof(asked), &planned);
+	error = read_follows(&asked, from + sizeof(asked), length - sizeof(asked), &follows);
 	if (error)
 		goto out;
 	switch (asked.end) {
 	case TCCC_END_RECEIVES:
-		error = add_receiver(&asked, planned);
+		error = add_receiver(&asked, &follows);
 		break;
 	case TCCC_END_SENDS:
 		error = add_sender(&asked);
@@ -312,7 +341,7 @@ static ssize_t flows_write(struct file *file, const char __user *from, size_t le
 	}
 out:
 	if (error)
-		kvfree(planned);
+		free_follows(&follows);
 	return error ?: length;
 }
 

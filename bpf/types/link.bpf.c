@@ -14,6 +14,7 @@ struct tccc_flow_request *flow_request;
 struct tccc_flow_report *flow_report;
 struct tccc_transfer_report *transfer_report;
 struct tccc_transfer_request *transfer_request;
+struct tccc_burst *burst;
 struct tccc_watch_request *watch_request;
 struct tccc_watch_report *watch_report;
 struct tccc_run_request *run_request;

@@ -3,6 +3,7 @@
 //! A plan has the model. [`Load::transfers`] draws the transfers from it and from the seed of a run. Every engine calls
 //! this function, so all engines send the same.
 
+mod bursts;
 mod models;
 mod trace;
 
@@ -12,6 +13,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
+pub use self::bursts::{Burst, BurstSpec, Bursts, Distribution, Schedule};
 pub use self::models::{Arrivals, Lognormal, Pareto, Poisson, Sizes, StartRate};
 pub use self::trace::TransferTrace;
 use crate::plan::mix;

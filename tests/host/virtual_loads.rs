@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::common::experiment::finished;
-use crate::common::{check, needs};
+use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::{Bench, record};
 use crate::scene::{flow, link};
 
@@ -147,6 +147,94 @@ fn application_limits_a_flow_to_its_rate() {
     assert!((goodput(&flow_at("100mbit", "")) / 19e6 - 1.0).abs() < 0.05, "the link is slower");
     let short = flow_at("16kbit", "start = '1s'\nduration = '2s'");
     assert_eq!((&short["received_bytes"], short["completions"].as_array().unwrap().len()), (&4000.into(), 40));
+}
+
+/// The events of the only flow: seconds from the start of the run, and bytes acknowledged.
+fn acknowledged(out: &Path) -> Vec<(f64, u64)> {
+    let record = record(out);
+    let events =
+        fs::read_to_string(out.join("runs").join(record["id"].as_str().unwrap()).join("events.jsonl")).unwrap();
+    let events: Vec<Value> = events.lines().map(event).collect();
+    let begin_ns = events[0]["time_ns"].as_u64().unwrap();
+    let one = |event: &Value| {
+        ((event["time_ns"].as_u64().unwrap() - begin_ns) as f64 / 1e9, event["bytes_acked"].as_u64().unwrap())
+    };
+    events.iter().map(one).collect()
+}
+
+/// What the socket has taken takes a queue and a window to leave, a tenth of a second here.
+#[test]
+fn bulk_flow_is_silent_in_its_pauses() {
+    needs!(guest);
+    let flow = flow("onoff", ["a", "b"], "algorithm = 'cubic'\nbursts = 'on=1s,off=1s'");
+    let bench = Bench::new(&scenario("runs = 1\nsample = '10ms'\nvirtual = { start_spread = '0s' }", &[flow]));
+    let out = bench.runs("out", "");
+    let acknowledged = acknowledged(&out);
+    let by = |time_s: f64| acknowledged.iter().rfind(|(at_s, _)| *at_s <= time_s).unwrap().1;
+    for pause_s in [1.0, 3.0] {
+        assert_eq!(by(pause_s + 0.25), by(pause_s + 0.99), "it pauses from {pause_s} s on");
+        assert!(by(pause_s + 1.1) > by(pause_s + 0.99), "and then sends");
+    }
+    let goodput = record(&out)["flows"][0]["goodput_bps"].as_f64().unwrap();
+    // Three seconds of five, and what the socket had taken when two of them ended.
+    assert!((0.97..1.12).contains(&(goodput / (19.3e6 * 3.0 / 5.0))), "{goodput}");
+}
+
+#[test]
+fn bursts_are_drawn_alike_for_all_variants_and_differ_between_repeats_and_flows() {
+    needs!(guest);
+    let drawn = |name: &str, fields: &str| {
+        let bursts = "bursts = 'on=200ms,off=300ms,distribution=exponential'";
+        flow(name, ["a", "b"], &format!("algorithm = '$algorithm'\n{bursts}\n{fields}"))
+    };
+    let flows = [drawn("one", "rate = '1mbit'"), drawn("other", "rate = '1mbit'")];
+    let head = "runs = 2\nsweep = { algorithm = ['reno', 'cubic'] }\nvirtual = { start_spread = '0s' }";
+    let bench = Bench::new(&scenario(head, &flows));
+    let out = bench.runs("out", "");
+    let of = |algorithm: &str, repeat: u64| {
+        let is_it = |run: &Value| run["at"]["algorithm"] == algorithm && run["repeat"] == repeat;
+        let mut runs = finished(&out).into_iter().map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
+        let run = runs.find(is_it).unwrap();
+        [0, 1].map(|flow| {
+            let all = run["flows"][flow]["completions"].as_array().unwrap().clone();
+            all.iter().map(|one| (one["start_s"].as_f64().unwrap() * 1e3).round() as u64).collect::<Vec<_>>()
+        })
+    };
+    let [one, other] = of("reno", 0);
+    assert_eq!([&one, &other], of("cubic", 0).each_ref());
+    assert!(one != other && one != of("reno", 1)[0], "{one:?}");
+    assert!((50..400).contains(&one.len()), "{} messages of 500, two fifths of the time", one.len());
+    assert!(one.is_sorted() && *one.last().unwrap() < 5_000, "{one:?}");
+    assert!(one.windows(2).any(|pair| pair[1] - pair[0] > 50), "{one:?}");
+}
+
+/// Frames that are due in a pause wait for its end, so none is late.
+#[test]
+fn datagrams_pause_and_their_delays_count_from_when_they_are_due() {
+    needs!(guest);
+    let call = "protocol = 'udp'\nframes = 'per_second=50,size=3kB'\ndeadline = '50ms'\nbursts = 'on=350ms,off=650ms'";
+    let bench = Bench::new(&scenario("runs = 1", &[flow("call", ["a", "b"], call)]));
+    let call = record(&bench.runs("out", ""))["flows"][0].clone();
+    // Five bursts of 350 ms make 1750 ms. A frame that a pause interrupts is the first of the next burst.
+    assert_eq!(call["frames"], serde_json::json!({ "sent": 88, "in_time": 88 }), "{call}");
+    assert!(call["delay_us"]["max"].as_f64() < Some(15e3), "{call}");
+}
+
+#[test]
+fn other_engines_make_pauses_or_refuse_them() {
+    let bursts = "algorithm = 'reno'\nbursts = 'on=1s,off=1s'";
+    let text = scenario("runs = 1", &[flow("onoff", ["a", "b"], bursts)]);
+    let bench = Bench::new(&(text + "[ns2]\nagents = { reno = 'TCP/Sack1' }\n"));
+    let dry_run = |code: i32, engine: &str| {
+        let mut command = tccc();
+        command.args(["run", "--engine", engine, "--dry-run"]).arg(bench.folder.path().join("x.toml"));
+        check(code, &mut command)
+    };
+    dry_run(2, "ns2").stderr_has("cannot simulate the flow \"onoff\": ns-2 makes no pauses here");
+    dry_run(0, "kernel").stdout_has("onoff by reno (sent by tccc, in bursts on=1s,off=1s)");
+    let many = "algorithm = 'reno'\nbursts = 'on=1ms,off=1ms'";
+    bench.write("x.toml", &scenario("runs = 1", &[flow("f", ["a", "b"], many)]).replace("'5s'", "'300s'"));
+    dry_run(2, "kernel").stderr_has("flow.bursts = 'on=1ms,off=1ms': 150001 bursts are expected: at most 100000");
 }
 
 #[test]

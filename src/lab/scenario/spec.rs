@@ -9,7 +9,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::datagrams::DatagramSpec;
 use super::reference::VirtualSpec;
-use crate::load::{Load, PlannedTransfer, alike};
+use crate::load::{BurstSpec, Bursts, Load, PlannedTransfer, alike};
 use crate::path::route::LinkSpec;
 use shared::model::run::{At, unless_said};
 use shared::units::{Bytes, Share, duration_text, some_duration_text};
@@ -123,6 +123,9 @@ pub struct FlowSpec {
     pub duration: Option<Duration>,
     #[serde(default)]
     pub sends: Sends,
+    /// `None`: it never pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<BurstSpec>,
     /// Program that sends, if the flow has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
     pub sender: BulkSender,
@@ -371,6 +374,8 @@ pub struct NumberedFlow<'a> {
     pub connection: u32,
     /// Its transfers, each over its own connection; `None` for a flow of one connection.
     pub transfers: Option<Vec<PlannedTransfer>>,
+    /// `None`: it never pauses.
+    pub bursts: Option<Bursts>,
 }
 
 impl Cell {
@@ -383,7 +388,10 @@ impl Cell {
             let LeftOut { flows: left_out, connections: unused } = flow.left_out_before;
             let (number, connection) = (index + left_out, next + unused);
             next += flow.fixed_connections();
-            NumberedFlow { flow, number, connection, transfers: flow.transfers(self.duration, number as usize, seed) }
+            let index = number as usize;
+            let transfers = flow.transfers(self.duration, index, seed);
+            let bursts = |spec| Bursts::of_flow(spec, flow.length(self.duration), index, seed);
+            NumberedFlow { flow, number, connection, transfers, bursts: flow.bursts.map(bursts) }
         });
         let mut flows: Vec<NumberedFlow<'_>> = numbered.collect();
         let end = |numbered: &NumberedFlow<'_>| numbered.connection + numbered.flow.fixed_connections();

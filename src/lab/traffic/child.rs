@@ -23,6 +23,7 @@ use super::messages::{self, MessagesArrived, MessagesBegun};
 use super::socket::Sending;
 use super::stream::{self, StreamReceived, StreamSent};
 use super::transfers::{self, TransferArrived, TransfersBegun};
+use crate::load::{Bursts, Schedule};
 use crate::scenario::pattern::Pattern;
 use shared::kernel::netns::Netns;
 use shared::units::{Bytes, duration_text};
@@ -85,6 +86,8 @@ pub enum TrafficTask {
         from: SocketAddrV4,
         to: SocketAddrV4,
         pattern: Pattern,
+        #[serde(default)]
+        bursts: Option<Bursts>,
         #[serde(with = "duration_text")]
         length: Duration,
     },
@@ -133,8 +136,8 @@ pub fn work(task: &TrafficTask) -> Result<Told> {
         TrafficTask::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
         TrafficTask::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
         TrafficTask::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
-        TrafficTask::SendDatagrams { from, to, pattern, length } => {
-            datagrams::send([*from, *to], pattern, *length).map(Told::Sent)
+        TrafficTask::SendDatagrams { from, to, pattern, bursts, length } => {
+            datagrams::send([*from, *to], pattern, &Schedule::of(*bursts), *length).map(Told::Sent)
         }
         TrafficTask::ReceiveDatagrams { at, pattern, length, settle } => {
             datagrams::receive(*at, pattern, *length, *settle).map(Told::Counted)

@@ -12,6 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{now_ns, until_input_ends};
+use crate::load::Schedule;
 use crate::scenario::pattern::Pattern;
 use shared::model::run::Delays;
 use shared::units::nanos;
@@ -126,11 +127,16 @@ impl SeenNumbers {
     }
 }
 
-/// Sends datagrams as the pattern says. A packet that a full queue of the device drops counts as lost on the path.
+/// Sends datagrams as the pattern says, in the bursts of the schedule. A packet that a full queue of the device drops counts as lost on the path.
 ///
 /// # Errors
 /// A socket cannot be opened; it cannot send.
-pub fn send(ends: [SocketAddrV4; 2], pattern: &Pattern, length: Duration) -> Result<DatagramsSent> {
+pub fn send(
+    ends: [SocketAddrV4; 2],
+    pattern: &Pattern,
+    schedule: &Schedule,
+    length: Duration,
+) -> Result<DatagramsSent> {
     let socket = UdpSocket::bind(ends[0]).context("open a socket for datagrams")?;
     socket.connect(ends[1]).context("direct a socket for datagrams")?;
     let longest = pattern.shapes.iter().map(|shape| shape.bytes.max(shape.last_bytes)).max().unwrap_or_default();
@@ -139,7 +145,7 @@ pub fn send(ends: [SocketAddrV4; 2], pattern: &Pattern, length: Duration) -> Res
     let mut sent = DatagramsSent { packets: 0, frames: 0, latest: Duration::ZERO };
     loop {
         let place = pattern.place(sent.packets);
-        let due = pattern.due(place.frame);
+        let due = schedule.due(pattern.due(place.frame));
         if due >= length {
             return Ok(sent);
         }
@@ -233,7 +239,7 @@ mod tests {
     fn sender_of_datagrams_knows_how_many_it_sent() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let ends = ["127.0.0.1:0".parse().unwrap(), receiver.local_addr().unwrap().to_string().parse().unwrap()];
-        let sent = send(ends, &pattern(), Duration::from_millis(5)).unwrap();
+        let sent = send(ends, &pattern(), &Schedule::default(), Duration::from_millis(5)).unwrap();
         assert!((sent.packets, sent.frames) == (5, 5) && sent.latest > Duration::ZERO, "{sent:?}");
     }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::cost;
 use crate::emulate::topology::{Node, Topology};
-use crate::load::PlannedTransfer;
+use crate::load::{Bursts, PlannedTransfer};
 use crate::scenario::{Cell, FlowSpec, NumberedFlow};
 use shared::kernel::cgroup::RunCgroup;
 
@@ -44,6 +44,8 @@ pub struct FlowEnds<'a> {
     pub sender_port: u16,
     /// Its transfers, each over its own connection; `None` for a flow of one connection.
     pub transfers: Option<Vec<PlannedTransfer>>,
+    /// `None`: it never pauses.
+    pub bursts: Option<Bursts>,
     /// The longest time for which the flow sends.
     pub length: Duration,
     /// The longest time by which the empty path delays a packet behind the one before it.
@@ -57,11 +59,11 @@ impl<'a> FlowEnds<'a> {
     /// A node is missing from the network.
     pub fn of_cell(cell: &'a Cell, seed: u64, topology: &'a Topology) -> Result<Vec<FlowEnds<'a>>> {
         let ends = cell.numbered_flows(seed).into_iter().map(|numbered| {
-            let NumberedFlow { flow, number, connection, transfers } = numbered;
+            let NumberedFlow { flow, number, connection, transfers, bursts } = numbered;
             let [from, to] = [topology.node(&flow.from)?, topology.node(&flow.to)?];
             let (length, hold_up) = (flow.length(cell.duration), cost::hold_up(cell, flow));
             let sender_port = FIRST_SENDER_PORT + connection as u16;
-            Ok(FlowEnds { number, flow, from, to, sender_port, transfers, length, hold_up })
+            Ok(FlowEnds { number, flow, from, to, sender_port, transfers, bursts, length, hold_up })
         });
         ends.collect()
     }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_on, received, write_payload};
+use crate::load::Schedule;
 use shared::units::Bytes;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,10 +43,11 @@ pub fn send(sending: &Sending) -> Result<MessagesBegun> {
 }
 
 fn send_all(socket: &TcpStream, sending: &Sending, at_ns: &Mutex<Vec<u64>>) -> Result<()> {
+    let schedule = Schedule::of(sending.bursts);
     let begin = Instant::now();
     for number in 0..sending.count {
         // A late message does not delay the schedule of those after it.
-        let due = begin + sending.interval * number;
+        let due = begin + schedule.due(sending.interval * number);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         at_ns.lock().map_err(|_| anyhow!("the times are lost"))?.push(now_ns());
         if number == 0 {

@@ -10,6 +10,7 @@ use super::ends::FlowEnds;
 use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
 use super::stream::StreamSent;
+use crate::load::Schedule;
 use crate::scenario::Sends;
 use crate::scenario::pattern::Pattern;
 use shared::model::run::Frames;
@@ -37,14 +38,18 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str, transfers: PathBuf) -> Traff
     let (from, to, length) = (ends.sender_address(), ends.server_address(), ends.length);
     let sending = |size: Bytes, count: u32, interval: Duration| {
         let algorithm = algorithm.to_owned();
-        Sending { from, to, algorithm, size, count, interval, length }
+        let count = Schedule::of(ends.bursts).started(count, interval, length);
+        Sending { from, to, algorithm, size, count, interval, bursts: ends.bursts, length }
     };
     match ends.flow.sends {
         Sends::Transfers { .. } | Sends::Load(_) => {
             TrafficTask::SendTransfers { sending: sending(Bytes(0), 0, Duration::ZERO), transfers }
         }
         Sends::Messages { size, count, interval } => TrafficTask::SendMessages(sending(size, count, interval)),
-        Sends::Datagrams(spec) => TrafficTask::SendDatagrams { from, to, pattern: Pattern::of(&spec), length },
+        Sends::Datagrams(spec) => {
+            let (pattern, bursts) = (Pattern::of(&spec), ends.bursts);
+            TrafficTask::SendDatagrams { from, to, pattern, bursts, length }
+        }
         Sends::Bulk => TrafficTask::SendStream(sending(Bytes(u64::MAX), 1, Duration::ZERO)),
     }
 }

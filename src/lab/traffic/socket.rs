@@ -13,11 +13,12 @@ use anyhow::{Context, Result, anyhow};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
+use crate::load::Bursts;
 use shared::kernel::clock;
 use shared::units::{Bytes, duration_text};
 
 /// Bytes in one write or read.
-const CHUNK_BYTES: usize = 64 << 10;
+pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// Payloads to send over TCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Sending {
     /// Time between the starts of two payloads.
     #[serde(with = "duration_text")]
     pub interval: Duration,
+    /// `None`: it never pauses.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
     /// Payloads that are not done this long after the start of the first are given up.
     #[serde(with = "duration_text")]
     pub length: Duration,

@@ -1,6 +1,6 @@
 //! One connection that sends as much as its algorithm allows, and whose time begins when the scenario says.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{SendThread, Sending, connect, now_ns, read_on, received, write_payload};
+use super::socket::{CHUNK_BYTES, SendThread, Sending, connect, now_ns, read_on, received, write_payload};
+use crate::load::Schedule;
 use shared::units::nanos;
 
 /// The first bytes tell the receiver when the flow's time began. They are as long as iperf3's, so that both senders
@@ -35,18 +36,45 @@ pub struct StreamReceived {
 /// A socket cannot be opened; the kernel refuses the algorithm.
 pub fn send(sending: &Sending) -> Result<StreamSent> {
     let begun_ns = now_ns();
-    let to = sending.to;
-    let thread = SendThread::start(sending.open(sending.from.port())?, move |socket| send_on(socket, to, begun_ns));
+    let (to, schedule) = (sending.to, Schedule::of(sending.bursts));
+    let send = move |socket: &TcpStream| send_on(socket, to, &schedule, begun_ns);
+    let thread = SendThread::start(sending.open(sending.from.port())?, send);
     let error = thread.end(sending.length).and_then(Result::err).map(|why| format!("{why:#}"));
     Ok(StreamSent { begun_ns, error })
 }
 
-fn send_on(mut socket: &TcpStream, to: SocketAddrV4, begun_ns: u64) -> Result<()> {
+fn send_on(mut socket: &TcpStream, to: SocketAddrV4, schedule: &Schedule, begun_ns: u64) -> Result<()> {
     connect(socket, to)?;
     let mut opening = [0; OPENING_BYTES];
     opening[..8].copy_from_slice(&begun_ns.to_ne_bytes());
     socket.write_all(&opening).context("send")?;
-    write_payload(socket, u64::MAX)
+    if schedule.bursts().is_empty() {
+        write_payload(socket, u64::MAX)
+    } else {
+        write_bursts(socket, schedule, begun_ns)
+    }
+}
+
+/// Writes in each burst what the socket takes. What it has taken by the end of a burst is sent in the pause.
+///
+/// Does not return before the connection ends.
+fn write_bursts(mut socket: &TcpStream, schedule: &Schedule, begun_ns: u64) -> Result<()> {
+    let chunk = [0; CHUNK_BYTES];
+    let left = |until: Duration| Duration::from_nanos((begun_ns + nanos(until)).saturating_sub(now_ns()));
+    for [start, end] in schedule.spans() {
+        std::thread::sleep(left(start));
+        while let Some(left) = Some(left(end)).filter(|left| !left.is_zero()) {
+            socket.set_write_timeout(Some(left)).context("limit a write to a burst")?;
+            match socket.write(&chunk) {
+                Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(error).context("send");
+                }
+                _ => {}
+            }
+        }
+    }
+    socket.read(&mut [0; 1]).context("wait for the end")?;
+    Ok(())
 }
 
 /// Accepts one connection and counts what arrives within `length` of the flow's beginning, until standard input ends.

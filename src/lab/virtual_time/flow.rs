@@ -12,12 +12,12 @@ use nix::errno::Errno;
 use zerocopy::IntoBytes as _;
 
 use crate::c_types::{
-    self, Connections, FlowEnd, FlowFrame, FlowReport, FlowRequest, NegotiatedEcn, ReceiverKind, RunReport, RunRequest,
-    SendsKind, TransferRequest, WatchReport, WatchRequest, take, take_all,
+    self, Connections, FlowEnd, FlowFrame, FlowReport, FlowRequest, GuestBurst, NegotiatedEcn, ReceiverKind, RunReport,
+    RunRequest, SendsKind, TransferRequest, WatchReport, WatchRequest, take, take_all,
 };
 use crate::cost;
 use crate::emulate::layout::Layout;
-use crate::load::PlannedTransfer;
+use crate::load::{Burst, PlannedTransfer, Schedule};
 use crate::path::times::{self, TIME_BUCKETS};
 use crate::plan::{Plan, PlannedRun, mix};
 use crate::scenario::pattern::{FrameShape, Pattern};
@@ -60,6 +60,7 @@ pub struct GuestFlow<'a> {
     request: FlowRequest,
     /// Its transfers, each over its own connection; `None` for a flow of one connection.
     transfers: Option<Vec<PlannedTransfer>>,
+    schedule: Schedule,
 }
 
 /// What both ends of a flow report.
@@ -110,7 +111,7 @@ pub fn flows<'a>(
     let spread = plan.virtual_time.unwrap_or_default().start_spread;
     let mut flows = Vec::new();
     for ((index, numbered), algorithm) in (0..).zip(cell.numbered_flows(run.seed)).zip(algorithms) {
-        let NumberedFlow { flow, number, connection, transfers } = numbered;
+        let NumberedFlow { flow, number, connection, transfers, bursts } = numbered;
         let node = |name: &str| {
             let place = layout.nodes.iter().position(|node| node.name == name);
             place.with_context(|| format!("find node \"{name}\" in the layout"))
@@ -118,11 +119,13 @@ pub fn flows<'a>(
         let nodes = [node(&flow.from)?, node(&flow.to)?];
         let [from_address, to_address] = nodes.map(|node| layout.nodes[node].address.octets());
         let connections = transfers.as_ref().map_or(1, Vec::len) as u32;
+        let (schedule, length) = (Schedule::of(bursts), flow.length(cell.duration));
         let start = flow.start + offset(spread, mix(run.seed ^ START_STREAM, number.into()));
         let request = FlowRequest {
             start_ns: nanos(start),
-            length_ns: nanos(flow.length(cell.duration)),
+            length_ns: nanos(length),
             from_start: (flow.sender == BulkSender::Tccc).into(),
+            bursts: schedule.bursts().len() as u64,
             settle_ns: if flow.is_tcp() { 0 } else { nanos(QUIET + cost::hold_up(cell, flow)) },
             receiver: receiver_kind(flow.receiver).0.into(),
             flow: index,
@@ -135,11 +138,11 @@ pub fn flows<'a>(
             first: connection,
             to_port: u32::from(FIRST_SERVER_PORT) + number,
             algorithm: if flow.is_tcp() { name_of(&algorithm)? } else { Default::default() },
-            ..sent(&flow.sends, connections)
+            ..sent(&flow.sends, connections, |count, interval| schedule.started(count, interval, length))
         };
         let last = connection + connections;
         ensure!(last <= CONNECTIONS_MAX, "a guest of virtual time has at most {CONNECTIONS_MAX} connections");
-        flows.push(GuestFlow { flow, algorithm, nodes, request, transfers });
+        flows.push(GuestFlow { flow, algorithm, nodes, request, transfers, schedule });
     }
     Ok(flows)
 }
@@ -158,12 +161,14 @@ fn name_of<const N: usize>(algorithm: &str) -> Result<[i8; N]> {
     Ok(c_text::padded(algorithm))
 }
 
-/// The part of a request that says what the flow sends.
-fn sent(sends: &Sends, connections: u32) -> FlowRequest {
+/// The part of a request that says what the flow sends. `started` is the number of messages that start before its end.
+fn sent(sends: &Sends, connections: u32, started: impl Fn(u32, Duration) -> u32) -> FlowRequest {
     let (sends, bytes, count, interval_ns) = match *sends {
         Sends::Bulk => (SendsKind::TCCC_SENDS_BULK, 0, 1, 0),
         Sends::Transfers { .. } | Sends::Load(_) => (SendsKind::TCCC_SENDS_TRANSFERS, 0, connections, 0),
-        Sends::Messages { size, count, interval } => (SendsKind::TCCC_SENDS_MESSAGES, size.0, count, nanos(interval)),
+        Sends::Messages { size, count, interval } => {
+            (SendsKind::TCCC_SENDS_MESSAGES, size.0, started(count, interval), nanos(interval))
+        }
         Sends::Datagrams(spec) => return sent_in_frames(&Pattern::of(&spec)),
     };
     FlowRequest { sends: sends.0, bytes, count, interval_ns, ..FlowRequest::default() }
@@ -194,7 +199,10 @@ impl GuestFlow<'_> {
         let planned = |one: &PlannedTransfer| TransferRequest { start_ns: one.start_ns, bytes: one.bytes };
         let transfers: Vec<TransferRequest> = self.transfers.iter().flatten().map(planned).collect();
         let [from, to] = self.nodes;
-        let received = [of_end(FlowEnd::TCCC_END_RECEIVES), transfers.as_bytes().to_vec()].concat();
+        let burst = |&Burst { start_ns, before_ns }: &Burst| GuestBurst { start_ns, before_ns };
+        let bursts: Vec<GuestBurst> = self.schedule.bursts().iter().map(burst).collect();
+        let end = of_end(FlowEnd::TCCC_END_RECEIVES);
+        let received = [end, transfers.as_bytes().to_vec(), bursts.as_bytes().to_vec()].concat();
         [(to, received), (from, of_end(FlowEnd::TCCC_END_SENDS))]
     }
 

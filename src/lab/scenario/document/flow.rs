@@ -11,7 +11,9 @@ use super::{CellReader, CellVariables};
 use crate::path::route::{LinkSpec, shortest_path};
 use crate::scenario::algorithm::source;
 use crate::scenario::reference::FlowFields;
-use crate::scenario::spec::{ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, Receiver, UDP};
+use crate::scenario::spec::{
+    ALGORITHM, BulkSender, Ecn, FlowSpec, GuestKernel, LeftOut, Profile, Receiver, Sends, UDP,
+};
 use host::read_with;
 use host::toml_reader::{Found, Read, Result, Table, Text, Value, each};
 use shared::units::{Bytes, format_duration};
@@ -201,6 +203,7 @@ impl WrittenFlow<'_> {
         let mut found = Found::default();
         found.keep(self.check_sender());
         found.keep(self.check_times(around, &fields));
+        found.keep(self.check_bursts(around, &fields));
         let sends =
             if self.is_tcp { self.sent_by_tcp(around, &fields, reader) } else { self.datagrams(around, &fields) };
         let sends = found.keep(sends);
@@ -229,8 +232,13 @@ impl WrittenFlow<'_> {
             receiver: fields.receiver,
             start: fields.start,
             duration: fields.duration,
+            sender: if fields.bursts.is_some() && matches!(sends, Sends::Bulk) {
+                BulkSender::Tccc
+            } else {
+                fields.sender
+            },
             sends,
-            sender: fields.sender,
+            bursts: fields.bursts,
         })
     }
 
@@ -253,7 +261,8 @@ impl WrittenFlow<'_> {
     }
 
     fn check_sender(&self) -> Result<()> {
-        let sized = ["size", "arrivals", "rate"].into_iter().filter(|_| self.is_tcp).find(|key| self.table.has(key));
+        let sized =
+            ["size", "arrivals", "rate", "bursts"].into_iter().filter(|_| self.is_tcp).find(|key| self.table.has(key));
         match self.table.get("sender").zip(sized) {
             Some((value, key)) => Err(value.refuse_field(format!("a flow with `{key}` is always sent by tccc")).into()),
             None => Ok(()),
@@ -271,7 +280,7 @@ impl WrittenFlow<'_> {
         }
         let is_load = fields.arrivals.is_some();
         let is_bulk = self.is_tcp && fields.size.is_none() && fields.rate.is_none() && !is_load;
-        let by_iperf3 = is_bulk && fields.sender == BulkSender::Iperf3;
+        let by_iperf3 = is_bulk && fields.sender == BulkSender::Iperf3 && fields.bursts.is_none();
         if by_iperf3 && start.subsec_nanos() != 0 {
             return refuse("start", WHOLE);
         }

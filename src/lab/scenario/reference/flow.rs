@@ -7,7 +7,7 @@ use Kind::{Data, Is, Rate, Table, Time, Whole, Words};
 use host::fields;
 use host::toml_reader::{Apart, Kind, Switch, Text};
 
-use crate::load::{Arrivals, Sizes};
+use crate::load::{Arrivals, BurstSpec, Sizes};
 use crate::path::RATE_RANGE;
 use crate::scenario::datagrams::FrameSpec;
 use crate::scenario::document::flow::{BufferSize, Protocol};
@@ -54,7 +54,7 @@ fields! {
         /// Example: to = "r"
         to: String = Is("node"), needed;
         /// Transport protocol. A `udp` flow sends datagrams at a constant rate, or in frames. Besides its name and nodes it
-        /// has only `rate` or `frames`, `packet`, `deadline`, `start`, `duration` and `copies`.
+        /// has only `rate` or `frames`, `bursts`, `packet`, `deadline`, `start`, `duration` and `copies`.
         /// Example: protocol = "udp"
         protocol: Protocol = Words(&["tcp", "udp"]), or "tcp";
         /// Congestion control: an id from `tccc list`, the name of a kernel algorithm, or in virtual time a source
@@ -151,6 +151,12 @@ fields! {
         /// Example: frames = "per_second=50,size=160B" # audio
         /// Example: frames = "per_second=30,size=10kB,key=50kB,every=60" # video of 2.7 Mbit/s
         frames: FrameSpec = Is("text"), unless "single datagrams at `rate`";
+        /// The flow sends for the time `on` and pauses for the time `off`, in turn. It may send bulk data, data at a `rate`, or
+        /// datagrams. Bulk data is then sent by tccc. With `distribution=exponential`, the times are drawn by the seed, and
+        /// `on` and `off` are their means. All runs of one repeat draw the same, on every engine. ns-2 does not support this.
+        /// Example: bursts = "on=2s,off=1s"
+        /// Example: bursts = "on=350ms,off=650ms,distribution=exponential"
+        bursts: BurstSpec = Is("text"), unless "no pauses";
         /// Time after which a frame of a `udp` flow that has not arrived whole is late, or a datagram without frames:
         /// `late_ratio` counts them. The default is that of ITU-T G.114 for talk.
         /// Example: deadline = "100ms"

@@ -121,6 +121,23 @@ fn receiving_end_gets_the_transfers() {
     assert_eq!(numbers, [2, 0, 2 + first[0].len() as u32], "loads come last");
 }
 
+#[test]
+fn receiving_end_gets_the_bursts() {
+    let bulk = "algorithm=\"reno\"\nbursts=\"on=4s,off=2s\"";
+    let plan = plan("", &[bulk, "algorithm=\"reno\"\nrate=\"1mbit\"\nbursts=\"on=4s,off=2s\"\nstart=\"5s\""]);
+    let flows = flows_of(&plan, 0);
+    let [(_, received), (_, sent)] = flows[0].requests();
+    let (request, mut rest) = FlowRequest::read_from_prefix(&received).unwrap();
+    let bursts: Vec<GuestBurst> = take_all(&mut rest, request.bursts).unwrap();
+    let times: Vec<[u64; 2]> =
+        bursts.iter().map(|one| [one.start_ns, one.before_ns].map(|ns| ns / 1_000_000)).collect();
+    assert_eq!(
+        (times, rest.len(), sent.len()),
+        (vec![[0, 0], [6000, 4000], [12_000, 8000]], 0, size_of::<FlowRequest>())
+    );
+    assert_eq!((request.from_start, flows[1].request.count), (1, 400), "its time begins with its start");
+}
+
 /// A port comes again after 45,000 connections, with another server.
 #[test]
 fn more_connections_than_ports_are_told_apart() {

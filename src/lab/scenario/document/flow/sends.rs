@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{Around, CONNECTIONS_MAX, FRAME_PKTS_MAX, PACKET_MIN, WrittenFlow};
-use crate::load::{Arrivals, Load, Poisson, Sizes, StartRate, Starts};
+use crate::load::{Arrivals, Distribution, Load, Poisson, Sizes, StartRate, Starts};
 use crate::path::route::shortest_path;
 use crate::scenario::datagrams::DatagramSpec;
 use crate::scenario::document::CellReader;
@@ -20,6 +20,9 @@ const MESSAGE_EVERY: Duration = Duration::from_millis(10);
 const MESSAGE_LEAST: u64 = 100;
 /// Most messages of a flow.
 const MESSAGES_MAX: u32 = 100_000;
+
+/// Most bursts of a flow.
+const BURSTS_MAX: u128 = 100_000;
 
 /// A line of the files that `arrivals` names.
 const TRANSFER_LINE: &str = "a start in seconds and a size in bytes, such as 0.25 20000";
@@ -92,6 +95,28 @@ impl WrittenFlow<'_> {
             self.table.refuse_field("rate", &format!("its messages are too many: expected a flow of at most {most}"))
         })?;
         Ok(Sends::Messages { size, count, interval })
+    }
+
+    /// Checks that the flow can pause, and does so before its end.
+    pub(super) fn check_bursts(&self, around: &Around<'_>, fields: &FlowFields) -> Result<()> {
+        let Some(bursts) = fields.bursts else { return Ok(()) };
+        for key in ["size", "arrivals"] {
+            if let Some(value) = self.table.get(key) {
+                return Err(value.refuse_field("give either this or `bursts`").into());
+            }
+        }
+        let length = fields.duration.unwrap_or(around.duration.saturating_sub(fields.start));
+        let refuse = |what: String| Err(self.table.need("bursts")?.refuse(what).into());
+        let expected = bursts.expected(length);
+        if expected > BURSTS_MAX {
+            return refuse(format!("{expected} bursts are expected: at most {BURSTS_MAX} are allowed"));
+        }
+        // A length of nothing is a mistake of another field.
+        if bursts.distribution == Distribution::Fixed && bursts.on >= length && !length.is_zero() {
+            let length = format_duration(length);
+            return refuse(format!("the flow never pauses: expected `on` below its length, {length}"));
+        }
+        Ok(())
     }
 
     fn empty<T>(&self) -> Result<T> {
