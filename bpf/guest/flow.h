@@ -57,6 +57,9 @@ static inline struct sockaddr_in address_of(const u8 *address, u32 port)
 #define PAYLOAD_BYTES (128 << 10)
 extern struct page *payload;
 
+int payload_send(struct socket *sock, u32 bytes);
+int payload_read(struct sock *sk);
+
 extern u32 flows_unfinished;
 void flow_end_one(struct flow *flow);
 

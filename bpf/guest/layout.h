@@ -94,13 +94,14 @@ struct tccc_flow_request {
 	u64 deadline_ns;	     /* a frame that has not arrived whole this long after it was sent is late */
 	struct tccc_frame frames[2]; /* of datagrams: the first of every `every` frames, and the others */
 	u64 every;
-	u64 receiver;	/* enum tccc_receiver */
-	u64 bursts;	/* number of them; 0: the flow never pauses */
-	u32 flow;	/* index among the flows, from 0 */
-	u32 end;	/* enum tccc_end */
-	u32 sends;	/* enum tccc_sends */
-	u32 count;	/* transfers or messages; 1 for others */
-	u32 window_cap; /* packets; this and the next two: 0 leaves the kernel's value */
+	u64 receiver;	   /* enum tccc_receiver */
+	u64 bursts;	   /* number of them; 0: the flow never pauses */
+	u64 request_bytes; /* payload of the receiver's request before each transfer or message; 0: it sends none */
+	u32 flow;	   /* index among the flows, from 0 */
+	u32 end;	   /* enum tccc_end */
+	u32 sends;	   /* enum tccc_sends */
+	u32 count;	   /* transfers or messages; 1 for others */
+	u32 window_cap;	   /* packets; this and the next two: 0 leaves the kernel's value */
 	u32 initial_ssthresh;
 	u32 initial_cwnd;
 	u32 netns; /* number of the sender's network namespace in events */
@@ -154,8 +155,9 @@ struct tccc_flow_report {
 
 /* A transfer or message that has begun. It is complete when all of its bytes have arrived. */
 struct tccc_transfer_report {
-	u64 begun_ns; /* CLOCK_MONOTONIC */
-	u64 last_ns;  /* arrival of the last byte; 0: nothing arrived */
+	u64 begun_ns;	  /* CLOCK_MONOTONIC */
+	u64 requested_ns; /* when the receiver sent its request; 0: it sent none */
+	u64 last_ns;	  /* arrival of the last byte; 0: nothing arrived */
 	u64 received_bytes;
 	u32 connection; /* its number */
 	s32 error;	/* why the connection failed: a negative errno, or 0 */

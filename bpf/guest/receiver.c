@@ -6,6 +6,7 @@
  */
 #include <net/tcp.h>
 
+#include "ask.h"
 #include "kernel.h"
 #include "receiver.h"
 
@@ -78,15 +79,9 @@ static void count(struct flow *flow, u32 index, u32 bytes)
 
 /* ---- Callbacks of the socket ---- */
 
-static int discard(read_descriptor_t *descriptor, struct sk_buff *skb, unsigned int offset, size_t length)
-{
-	return length;
-}
-
 static void read_all(struct flow *flow, struct sock *sk)
 {
-	read_descriptor_t descriptor = {.count = 1};
-	const int bytes = tcp_read_sock(sk, &descriptor, discard);
+	const int bytes = payload_read(sk);
 	const u32 index = index_of(flow, sk);
 
 	if (index < flow->connections && bytes > 0)
@@ -106,9 +101,11 @@ static void data_ready(struct sock *sk)
 
 static void accepted_data_ready(struct sock *sk)
 {
-	const struct receiver *receiver = sk->sk_user_data;
+	struct receiver *receiver = sk->sk_user_data;
 
 	read_all(receiver->flow, sk);
+	if (receiver->flow->asked.request_bytes)
+		job_wake(&receiver->job);
 }
 
 static void accepted_state_change(struct sock *sk)
@@ -136,6 +133,7 @@ static void release(struct receiver *receiver)
 {
 	struct socket *sock = receiver->sock;
 
+	job_cancel(&receiver->job);
 	receiver->sock = NULL;
 	sock_release(sock);
 	retire(receiver);
@@ -151,7 +149,7 @@ void receivers_release(struct flow *flow)
 	}
 }
 
-/* Closes after the sender, and releases the socket at the end, because the kernel limits orphaned sockets. */
+/* Asks for responses, closes after the sender, and releases the socket at the end, because the kernel limits orphaned sockets. */
 static void act(struct job *job)
 {
 	struct receiver *receiver = container_of(job, struct receiver, job);
@@ -166,6 +164,8 @@ static void act(struct job *job)
 		release(receiver);
 	else if (sk->sk_shutdown & RCV_SHUTDOWN && !(sk->sk_shutdown & SEND_SHUTDOWN))
 		kernel_sock_shutdown(receiver->sock, SHUT_WR);
+	else if (receiver->flow->asked.request_bytes)
+		ask(receiver);
 }
 
 static struct receiver *take(struct flow *flow)
@@ -194,10 +194,13 @@ static void receive(struct flow *flow, struct socket *sock)
 		return;
 	}
 	receiver->sock = sock;
+	receiver->index = index_of(flow, sock->sk);
 	local_bh_disable();
 	sock->sk->sk_user_data = receiver;
 	sock->sk->sk_data_ready = accepted_data_ready;
 	sock->sk->sk_state_change = accepted_state_change;
+	if (flow->asked.request_bytes)
+		ask_prepare(sock->sk);
 	local_bh_enable();
 	act(&receiver->job); /* the sender may have closed already */
 }

@@ -10,6 +10,9 @@ struct receiver {
 	struct list_head place; /* among the flow's receivers, or among the spare ones */
 	struct flow *flow;
 	struct socket *sock; /* NULL once the connection is over */
+	u64 left_bytes;	     /* of the request, that the socket has not taken yet */
+	u32 index;	     /* of its connection in the flow */
+	u32 asked;	     /* requests that have begun */
 	u32 acked;	     /* number of the last pure acknowledgement; see cheat.c */
 	bool has_acked;
 };

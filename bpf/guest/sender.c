@@ -13,7 +13,6 @@
  * A sender whose connection is over serves a later one. So memory is needed only for connections that are open at the
  * same time.
  */
-#include <linux/bvec.h>
 #include <net/tcp.h>
 
 #include "bursts.h"
@@ -34,20 +33,9 @@ static LIST_HEAD(spare_senders);
 
 /* ---- Writing ---- */
 
-/* Returns how many bytes the socket took. Negative: it took none. */
-static int send_some(struct socket *sock, u32 bytes)
-{
-	struct msghdr message = {.msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT | MSG_NOSIGNAL};
-	struct bio_vec vector;
-
-	bvec_set_page(&vector, payload, bytes, 0);
-	iov_iter_bvec(&message.msg_iter, ITER_SOURCE, &vector, 1, bytes);
-	return sock_sendmsg(sock, &message);
-}
-
 static void send_bulk(struct socket *sock)
 {
-	while (send_some(sock, BULK_WRITE_BYTES) == BULK_WRITE_BYTES)
+	while (payload_send(sock, BULK_WRITE_BYTES) == BULK_WRITE_BYTES)
 		;
 }
 
@@ -71,7 +59,7 @@ static bool send_left(struct sender *sender)
 
 		if (!sender->chunk_bytes)
 			sender->chunk_bytes = min_t(u64, sender->left_bytes, TRANSFER_WRITE_BYTES);
-		sent = send_some(sender->sock, sender->chunk_bytes);
+		sent = payload_send(sender->sock, sender->chunk_bytes);
 		if (sent <= 0)
 			return false;
 		sender->chunk_bytes -= sent;
@@ -87,6 +75,32 @@ static void finish(struct sender *sender)
 }
 
 /* ---- What each kind of flow does ---- */
+
+/* Payload of a transfer or message. */
+static u64 response_bytes(const struct sender *sender)
+{
+	const struct flow *flow = sender->flow;
+
+	return flow->planned ? flow->planned[sender->index].bytes : flow->asked.bytes;
+}
+
+/* Sends a response for each request that has arrived. */
+static void answer(struct sender *sender)
+{
+	const struct tccc_flow_request *asked = &sender->flow->asked;
+	const u32 count = asked->sends == TCCC_SENDS_MESSAGES ? asked->count : 1;
+
+	while (send_left(sender)) {
+		if (sender->answered == count) {
+			finish(sender);
+			return;
+		}
+		if (sender->heard_bytes < (sender->answered + 1) * asked->request_bytes)
+			return;
+		sender->answered++;
+		sender->left_bytes = response_bytes(sender);
+	}
+}
 
 static void begin_message(struct sender *sender, u64 now_ns)
 {
@@ -167,7 +181,7 @@ static void begin_sending(struct sender *sender)
 	sender->stage = SENDER_SENDING;
 	if (flow->asked.sends != TCCC_SENDS_BULK)
 		return;
-	send_some(sender->sock, COOKIE_BYTES);
+	payload_send(sender->sock, COOKIE_BYTES);
 	if (flow->asked.from_start)
 		job_at(&sender->job, flow->start_ns + flow->asked.length_ns);
 	else
@@ -178,6 +192,10 @@ static void send(struct sender *sender)
 {
 	if (sender->stage == SENDER_FINISHING)
 		return;
+	if (sender->flow->asked.request_bytes) {
+		answer(sender);
+		return;
+	}
 	switch (sender->flow->asked.sends) {
 	case TCCC_SENDS_BULK:
 		serve_bulk(sender);
@@ -323,6 +341,18 @@ static void state_change(struct sock *sk)
 	job_wake(&sender->job);
 }
 
+/* Requests arrive. */
+static void data_ready(struct sock *sk)
+{
+	struct sender *sender = sk->sk_user_data;
+	const int bytes = payload_read(sk);
+
+	if (bytes <= 0)
+		return;
+	sender->heard_bytes += bytes;
+	job_wake(&sender->job);
+}
+
 /* ---- The beginning ---- */
 
 static void take_over(struct sender *sender)
@@ -333,6 +363,8 @@ static void take_over(struct sender *sender)
 	sk->sk_user_data = sender;
 	sk->sk_write_space = sender_write_space;
 	sk->sk_state_change = state_change;
+	if (sender->flow->asked.request_bytes)
+		sk->sk_data_ready = data_ready;
 }
 
 static int connect(struct sender *sender)
@@ -392,10 +424,8 @@ void sender_open(struct flow *flow, u32 index)
 		flow_end_one(flow);
 		return;
 	}
-	if (flow->asked.sends == TCCC_SENDS_TRANSFERS)
-		sender->left_bytes = flow->planned[index].bytes;
-	else if (flow->asked.sends == TCCC_SENDS_MESSAGES)
-		sender->left_bytes = flow->asked.bytes;
+	if (!flow->asked.request_bytes)
+		sender->left_bytes = response_bytes(sender);
 	error = connect(sender);
 	if (!error)
 		return;

@@ -35,7 +35,9 @@ struct sender {
 	struct socket *sock;
 	struct watched watched;
 	u64 left_bytes;	 /* bytes of the transfer or message that the socket has not taken yet */
+	u64 heard_bytes; /* of requests that arrived */
 	u32 chunk_bytes; /* the same for one write */
+	u32 answered;	 /* requests whose responses have begun */
 	u8 stage;
 };
 

@@ -162,6 +162,8 @@ static bool is_valid(const struct tccc_flow_request *asked)
 		return false;
 	if (asked->sends == TCCC_SENDS_MESSAGES && !asked->bytes)
 		return false;
+	if (asked->request_bytes && !is_several)
+		return false;
 	if (asked->sends == TCCC_SENDS_DATAGRAMS && !datagrams_are_valid(asked))
 		return false;
 	if (strnlen(asked->algorithm, TCCC_FLOW_ALGORITHM) == TCCC_FLOW_ALGORITHM)

@@ -154,7 +154,7 @@ fn transfers_record(
     events: &[&Event],
     time: Time,
 ) -> Result<FlowRecord> {
-    let begun_ns = transfers.first().map_or(0, |first| first.begun_ns);
+    let begun_ns = transfers.first().map_or(0, |first| first.opened_ns);
     let end_ns = begun_ns + nanos(time.length);
     let ports = |one: &Transferred| [one.port, one.to_port];
     let last_of: HashMap<[u16; 2], &Event> =
@@ -165,7 +165,7 @@ fn transfers_record(
     let mut last_ns = begun_ns;
     for one in transfers {
         let took_ns = one.done_ns.unwrap_or(end_ns).saturating_sub(one.begun_ns);
-        let start_s = (one.begun_ns - begun_ns) as f64 / 1e9;
+        let start_s = one.begun_ns.saturating_sub(begun_ns) as f64 / 1e9;
         let (took_s, done) = (took_ns as f64 / 1e9, one.done_ns.is_some());
         let size_bytes = has_sizes.then_some(one.bytes);
         record.completions.push(Completion { start_s, took_s, done, size_bytes });
@@ -184,7 +184,9 @@ fn transfers_record(
             record.lost_pkts += u64::from(last.lost_pkts);
         }
     }
-    record.begin_s = transfers.first().map(|first| time.seconds_to(first.begun_ns));
+    // A lost packet may delay a request behind those of later connections.
+    record.completions.sort_by(|one, other| one.start_s.total_cmp(&other.start_s));
+    record.begin_s = transfers.first().map(|first| time.seconds_to(first.opened_ns));
     record.active_s = (last_ns - begun_ns) as f64 / 1e9;
     record.goodput_bps = goodput_bps(record.received_bytes as f64, record.active_s);
     Ok(record)
@@ -266,6 +268,7 @@ mod tests {
         let begun = |port, at_ms: u64, last_ms: Option<u64>, received_bytes| Transferred {
             port,
             to_port: event(0, 0).remote.port(),
+            opened_ns: at_ms * 1_000_000,
             begun_ns: at_ms * 1_000_000,
             last_ns: last_ms.map(|at| at * 1_000_000),
             done_ns: last_ms.filter(|_| received_bytes == 4000).map(|at| at * 1_000_000),
@@ -364,6 +367,7 @@ mod tests {
         let one = Transferred {
             port: 7,
             to_port: 8,
+            opened_ns: 0,
             begun_ns: 0,
             last_ns: None,
             done_ns: None,

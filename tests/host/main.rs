@@ -49,5 +49,6 @@ mod virtual_loads;
 mod virtual_properties;
 mod virtual_queues;
 mod virtual_receivers;
+mod virtual_requests;
 mod virtual_time;
 mod virtual_variants;

@@ -28,7 +28,7 @@ fn file_that_is_no_text_is_a_wrong_scenario() {
 #[test]
 fn every_mistake_is_reported_with_place_allowed_values_and_next_step() {
     dry_run(0, GOOD);
-    let cases = mistakes::each(GOOD, WRONG, 271).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
+    let cases = mistakes::each(GOOD, WRONG, 292).map(|(change, text)| format!("{change}{}", dry_run(2, text)));
     insta::assert_snapshot!("wrong_scenarios", cases.collect::<Vec<_>>().join("\n"));
 }
 
@@ -62,7 +62,7 @@ x.toml:9: link.delay = "$dealy": expected a variable of [sweep]: $rate
 x.toml:10: link.queue = 5: expected a number with pkts, B, kB, MB or bdp, above 0 and at most 4294967295pkts, such as 50pkts
 x.toml:11: flow.to: missing, and it has no default
 x.toml:14: flow.protocol = "tpc": expected "tcp" or "udp"; did you mean "tcp"?
-x.toml:15: flow.colour: unknown field: expected one of name, from, to, protocol, algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer, receiver, start, duration, size, arrivals, count, interval, keep_alive, sender, rate, frames, bursts, deadline, packet, copies
+x.toml:15: flow.colour: unknown field: expected one of name, from, to, protocol, algorithm, tunables, window_cap, initial_ssthresh, initial_cwnd, tcp_sack, ecn, send_buffer, receive_buffer, receiver, start, duration, size, arrivals, count, interval, keep_alive, request, sender, rate, frames, bursts, deadline, packet, copies
   hint: line 1: `tccc run --explain claim` describes the field
 "#;
     assert_eq!(dry_run(2, text), expected);

@@ -64,6 +64,7 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
 fn lacking_in_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow.sends {
         _ if flow.bursts.is_some() => Some("ns-2 makes no pauses"),
+        _ if flow.request.is_some() => Some("ns-2 sends no requests"),
         Sends::Transfers { count, .. } if count > 1 => Some("ns-2 repeats no transfers"),
         Sends::Load(_) => Some("ns-2 draws no transfers"),
         Sends::Datagrams(DatagramSpec { frames: Some(_), .. }) => Some("ns-2 sends no frames"),

@@ -126,6 +126,9 @@ pub struct FlowSpec {
     /// `None`: it never pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<BurstSpec>,
+    /// Payload of the receiver's request before each transfer or message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Bytes>,
     /// Program that sends, if the flow has neither a size nor a rate.
     #[serde(default, skip_serializing_if = "is_iperf3")]
     pub sender: BulkSender,

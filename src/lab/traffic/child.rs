@@ -19,7 +19,7 @@ use nix::unistd::getppid;
 use serde::{Deserialize, Serialize};
 
 use super::datagrams::{self, DatagramsCounted, DatagramsSent};
-use super::messages::{self, MessagesArrived, MessagesBegun};
+use super::messages::{self, MessagesArrived, MessagesBegun, Requests};
 use super::socket::Sending;
 use super::stream::{self, StreamReceived, StreamSent};
 use super::transfers::{self, TransferArrived, TransfersBegun};
@@ -70,9 +70,15 @@ pub enum TrafficTask {
         at: SocketAddrV4,
         /// Payload of each message.
         size: Bytes,
+        /// `None`: the sender begins.
+        #[serde(default)]
+        requests: Option<Requests>,
     },
     ReceiveTransfers {
         at: SocketAddrV4,
+        /// Payload of the request over each connection; `None`: the sender begins.
+        #[serde(default)]
+        request: Option<Bytes>,
     },
     /// Sends over one connection for `length`.
     SendStream(Sending),
@@ -131,9 +137,11 @@ pub fn work(task: &TrafficTask) -> Result<Told> {
         TrafficTask::SendTransfers { sending, transfers } => {
             transfers::send(sending, &transfers::read(transfers)?).map(Told::Begun)
         }
-        TrafficTask::ReceiveTransfers { at } => transfers::receive(*at).map(Told::Arrived),
+        TrafficTask::ReceiveTransfers { at, request } => transfers::receive(*at, *request).map(Told::Arrived),
         TrafficTask::SendMessages(sending) => messages::send(sending).map(Told::MessagesBegun),
-        TrafficTask::ReceiveMessages { at, size } => messages::receive(*at, *size).map(Told::MessagesArrived),
+        TrafficTask::ReceiveMessages { at, size, requests } => {
+            messages::receive(*at, *size, *requests).map(Told::MessagesArrived)
+        }
         TrafficTask::SendStream(sending) => stream::send(sending).map(Told::StreamSent),
         TrafficTask::ReceiveStream { at, length } => stream::receive(*at, *length).map(Told::StreamReceived),
         TrafficTask::SendDatagrams { from, to, pattern, bursts, length } => {

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::child::{Told, TrafficTask};
 use super::ends::FlowEnds;
+use super::messages::Requests;
 use super::report::{Datagrams, TrafficReport, TransferReport, Transferred};
 use super::socket::Sending;
 use super::stream::StreamSent;
@@ -27,8 +28,11 @@ pub fn receiver(ends: &FlowEnds<'_>) -> TrafficTask {
             let (pattern, settle) = (Pattern::of(&spec), QUIET + ends.hold_up);
             TrafficTask::ReceiveDatagrams { at, pattern, length: ends.length, settle }
         }
-        Sends::Messages { size, .. } => TrafficTask::ReceiveMessages { at, size },
-        Sends::Transfers { .. } | Sends::Load(_) => TrafficTask::ReceiveTransfers { at },
+        Sends::Messages { size, count, interval } => {
+            let requests = ends.flow.request.map(|size| Requests { size, count, interval });
+            TrafficTask::ReceiveMessages { at, size, requests }
+        }
+        Sends::Transfers { .. } | Sends::Load(_) => TrafficTask::ReceiveTransfers { at, request: ends.flow.request },
         Sends::Bulk => TrafficTask::ReceiveStream { at, length: ends.length },
     }
 }
@@ -39,7 +43,7 @@ pub fn sender(ends: &FlowEnds<'_>, algorithm: &str, transfers: PathBuf) -> Traff
     let sending = |size: Bytes, count: u32, interval: Duration| {
         let algorithm = algorithm.to_owned();
         let count = Schedule::of(ends.bursts).started(count, interval, length);
-        Sending { from, to, algorithm, size, count, interval, bursts: ends.bursts, length }
+        Sending { from, to, algorithm, size, count, interval, request: ends.flow.request, bursts: ends.bursts, length }
     };
     match ends.flow.sends {
         Sends::Transfers { .. } | Sends::Load(_) => {
@@ -73,16 +77,18 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
         (Told::Begun(begun), Told::Arrived(arrived)) => {
             let one = |(port, begun_ns)| {
                 let arrived = arrived.get(&port).copied().unwrap_or_default();
-                transferred([port, ends.server_port()], begun_ns, arrived.bytes, arrived.last_ns, size_at(port))
+                let times = [begun_ns, arrived.requested_ns.unwrap_or(begun_ns)];
+                transferred([port, ends.server_port()], times, arrived.bytes, arrived.last_ns, size_at(port))
             };
             TrafficReport::Transfers(begun.at_ns.into_iter().map(one).collect())
         }
         (Told::MessagesBegun(begun), Told::MessagesArrived(arrived)) => {
-            let one = |(number, begun_ns)| {
+            let one = |(number, times)| {
                 let (bytes, last_ns) = arrived.of(number, size);
-                transferred([ends.sender_port, ends.server_port()], begun_ns, bytes, last_ns, size)
+                transferred([ends.sender_port, ends.server_port()], times, bytes, last_ns, size)
             };
-            TrafficReport::Transfers(begun.at_ns.into_iter().enumerate().map(one).collect())
+            let times = begun.times(ends.flow.request.map(|_| &arrived.requested_ns[..]));
+            TrafficReport::Transfers(times.into_iter().enumerate().map(one).collect())
         }
         (Told::StreamSent(StreamSent { error: Some(why), .. }), _) => {
             bail!("the connection ended before its time: {why}")
@@ -106,10 +112,16 @@ pub fn report(outputs: &[String; 2], ends: &FlowEnds<'_>) -> Result<TrafficRepor
 }
 
 /// `last_ns` counts only if any byte arrived.
-fn transferred([port, to_port]: [u16; 2], begun_ns: u64, received_bytes: u64, last_ns: u64, size: u64) -> Transferred {
+fn transferred(
+    [port, to_port]: [u16; 2],
+    [opened_ns, begun_ns]: [u64; 2],
+    received_bytes: u64,
+    last_ns: u64,
+    size: u64,
+) -> Transferred {
     let last_ns = (received_bytes > 0).then_some(last_ns);
     let done_ns = last_ns.filter(|_| received_bytes >= size);
-    Transferred { port, to_port, begun_ns, last_ns, done_ns, received_bytes, bytes: size }
+    Transferred { port, to_port, opened_ns, begun_ns, last_ns, done_ns, received_bytes, bytes: size }
 }
 
 #[cfg(test)]
@@ -118,7 +130,7 @@ mod tests {
 
     #[test]
     fn transfer_is_done_when_all_of_it_arrived() {
-        let of = |bytes| transferred([7, 8], 100, bytes, 900, 1000);
+        let of = |bytes| transferred([7, 8], [100; 2], bytes, 900, 1000);
         assert_eq!([of(1000), of(999), of(0)].map(|one| one.done_ns), [Some(900), None, None]);
         assert_eq!([of(999), of(0)].map(|one| one.last_ns), [Some(900), None]);
     }

@@ -31,7 +31,9 @@ pub struct Transferred {
     pub port: u16,
     /// Port of its receiver.
     pub to_port: u16,
-    /// When it began to connect.
+    /// When it began to connect; of a later message over the same connection, when it began.
+    pub opened_ns: u64,
+    /// When its request was sent; without requests the same as `opened_ns`.
     pub begun_ns: u64,
     /// When its last byte so far arrived; `None` if none did.
     pub last_ns: Option<u64>,

@@ -34,6 +34,9 @@ pub struct Sending {
     /// Time between the starts of two payloads.
     #[serde(with = "duration_text")]
     pub interval: Duration,
+    /// Payload of the request that the sender awaits before each; `None`: it awaits none.
+    #[serde(default)]
+    pub request: Option<Bytes>,
     /// `None`: it never pauses.
     #[serde(default)]
     pub bursts: Option<Bursts>,
@@ -150,6 +153,12 @@ pub fn write_payload(socket: &TcpStream, size: u64) -> Result<()> {
         left -= part;
     }
     Ok(())
+}
+
+/// Waits until the receiver's request has arrived, if there is one.
+pub fn await_request(mut socket: &TcpStream, request: Option<Bytes>) -> Result<()> {
+    let mut request = vec![0; request.map_or(0, |size| size.0 as usize)];
+    socket.read_exact(&mut request).context("wait for a request")
 }
 
 /// Reads a connection to its end, and calls `note` with the bytes and the time of each read.

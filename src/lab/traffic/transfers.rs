@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::socket::{SendThread, Sending, connect, finish_sending, now_ns, read_on, received, write_payload};
+use super::socket::{
+    SendThread, Sending, await_request, connect, finish_sending, now_ns, read_on, received, write_payload,
+};
 use crate::load::PlannedTransfer;
+use shared::units::Bytes;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TransfersBegun {
@@ -26,6 +29,9 @@ pub struct TransferArrived {
     pub bytes: u64,
     /// Arrival of the last byte.
     pub last_ns: u64,
+    /// When the request for it was sent.
+    #[serde(default)]
+    pub requested_ns: Option<u64>,
 }
 
 /// Writes the transfers of a flow to a file, for the process that sends them.
@@ -61,9 +67,10 @@ pub fn send(sending: &Sending, transfers: &[PlannedTransfer]) -> Result<Transfer
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         at_ns.insert(port, now_ns());
-        let (to, size) = (sending.to, planned.bytes);
+        let (to, size, request) = (sending.to, planned.bytes, sending.request);
         let thread = SendThread::start(sending.open(port)?, move |socket| {
             connect(socket, to)?;
+            await_request(socket, request)?;
             write_payload(socket, size)?;
             finish_sending(socket)
         });
@@ -78,21 +85,27 @@ pub fn send(sending: &Sending, transfers: &[PlannedTransfer]) -> Result<Transfer
     Ok(TransfersBegun { at_ns, errors })
 }
 
-/// Accepts connections until standard input ends.
+/// Accepts connections until standard input ends, and sends the request over each.
 ///
 /// # Errors
 /// The address is not available; a thread panicked.
-pub fn receive(at: SocketAddrV4) -> Result<BTreeMap<u16, TransferArrived>> {
+pub fn receive(at: SocketAddrV4, request: Option<Bytes>) -> Result<BTreeMap<u16, TransferArrived>> {
     let listener = TcpListener::bind(at).context("listen for transfers")?;
     received(move |arrived: &Arc<Mutex<BTreeMap<u16, TransferArrived>>>| {
         for connection in listener.incoming().flatten() {
             let arrived = Arc::clone(arrived);
             std::thread::spawn(move || {
                 let Ok(peer) = connection.peer_addr() else { return };
-                read_on(&connection, |bytes, last_ns| {
+                let note = |change: &dyn Fn(&mut TransferArrived)| {
                     let Ok(mut arrived) = arrived.lock() else { return };
-                    let one = arrived.entry(peer.port()).or_default();
-                    *one = TransferArrived { bytes: one.bytes + bytes, last_ns };
+                    change(arrived.entry(peer.port()).or_default());
+                };
+                if let Some(Bytes(size)) = request {
+                    note(&|one| one.requested_ns = Some(now_ns()));
+                    let _ = write_payload(&connection, size); // reading then ends too
+                }
+                read_on(&connection, |bytes, last_ns| {
+                    note(&|one| *one = TransferArrived { bytes: one.bytes + bytes, last_ns, ..*one });
                 });
             });
         }

@@ -125,6 +125,7 @@ pub fn flows<'a>(
             start_ns: nanos(start),
             length_ns: nanos(length),
             from_start: (flow.sender == BulkSender::Tccc).into(),
+            request_bytes: flow.request.map_or(0, |size| size.0),
             bursts: schedule.bursts().len() as u64,
             settle_ns: if flow.is_tcp() { 0 } else { nanos(QUIET + cost::hold_up(cell, flow)) },
             receiver: receiver_kind(flow.receiver).0.into(),
@@ -288,7 +289,8 @@ fn transferred(one: &c_types::TransferReport, first_server: u32, size: u64) -> T
     Transferred {
         port,
         to_port,
-        begun_ns: one.begun_ns,
+        opened_ns: one.begun_ns,
+        begun_ns: if one.requested_ns == 0 { one.begun_ns } else { one.requested_ns },
         last_ns,
         done_ns: last_ns.filter(|_| one.received_bytes >= size),
         received_bytes: one.received_bytes,

@@ -374,7 +374,8 @@ pub struct LimitedTime {
 /// One transfer of a flow with a size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Completion {
-    /// When it began to connect, seconds after the flow's first transfer.
+    /// When it began to connect, or with requests when its request was sent, seconds after the flow's first transfer began to
+    /// connect.
     pub start_s: f64,
     /// Seconds until the receiver had its last byte, or until the end of the flow if that came first.
     pub took_s: f64,

@@ -111,6 +111,7 @@ fn flow_text(flow: &FlowSpec, runs: &str) -> String {
             details.push(format!("{count} times {size} over one connection, one every {every}"));
         }
     }
+    details.extend(flow.request.map(|size| format!("each after a request of {size}")));
     details.extend(flow.bursts.map(|bursts| format!("in bursts {bursts}")));
     details.extend((!flow.receiver.is_honest()).then(|| format!("receiver {}", <&str>::from(flow.receiver))));
     details.extend((!flow.start.is_zero()).then(|| format!("from {}", format_duration(flow.start))));

@@ -204,6 +204,7 @@ impl WrittenFlow<'_> {
         found.keep(self.check_sender());
         found.keep(self.check_times(around, &fields));
         found.keep(self.check_bursts(around, &fields));
+        found.keep(self.check_request(&fields));
         let sends =
             if self.is_tcp { self.sent_by_tcp(around, &fields, reader) } else { self.datagrams(around, &fields) };
         let sends = found.keep(sends);
@@ -239,6 +240,7 @@ impl WrittenFlow<'_> {
             },
             sends,
             bursts: fields.bursts,
+            request: fields.request,
         })
     }
 

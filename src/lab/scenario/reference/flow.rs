@@ -15,7 +15,7 @@ use crate::scenario::spec::{BulkSender, DURATION_MAX, Ecn, Receiver};
 use shared::units::{BitsPerSec, Bytes};
 
 /// Fields that a UDP flow cannot have.
-pub(in crate::scenario) const ONLY_TCP: [&str; 16] = [
+pub(in crate::scenario) const ONLY_TCP: [&str; 17] = [
     "algorithm",
     "tunables",
     "window_cap",
@@ -31,6 +31,7 @@ pub(in crate::scenario) const ONLY_TCP: [&str; 16] = [
     "count",
     "interval",
     "keep_alive",
+    "request",
     "sender",
 ];
 
@@ -136,6 +137,12 @@ fields! {
         /// server. It needs `count`.
         /// Example: keep_alive = 1
         keep_alive: Switch = Is("0 or 1"), or "0";
+        /// Payload of a request, which the receiver sends before each transfer of a `size`. The sender answers when all of it
+        /// has arrived. Completion times then count from the moment at which the request is sent, which is when the
+        /// connection exists. With `keep_alive`, a request waits for the response to the one before, and `interval` counts
+        /// from the first request. ns-2 does not support this.
+        /// Example: request = "300B"
+        request: Bytes = Data, unless "the sender begins";
         /// Program that sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc`
         /// counts from the flow's `start`, even if lost packets delay the connection.
         /// Example: sender = "tccc"

@@ -181,7 +181,8 @@ fn reports_are_read_in_the_order_of_the_flows() {
     let plan = plan("", &["algorithm=\"reno\"", transfers]);
     let flows = flows_of(&plan, 0);
     let bulk = FlowReport { received_bytes: 500, counted_ns: 2_000_000_000, ..done("reno") };
-    let one = c_types::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, connection: 1, error: 0 };
+    let one =
+        c_types::TransferReport { begun_ns: 5, last_ns: 9, received_bytes: 1000, connection: 1, ..Default::default() };
     let other = c_types::TransferReport { last_ns: 0, received_bytes: 0, connection: 2, error: -110, ..one };
     let second = FlowReport { flow: 1, transfers: 2, ..done("reno") };
     let bytes = [bulk.as_bytes(), second.as_bytes(), one.as_bytes(), other.as_bytes()].concat();

@@ -4,7 +4,8 @@ use super::metric::MetricValue;
 use super::view::RunView;
 use crate::model::run::Completion;
 
-/// A statistic of the flow completion times: from the start of the connection until the receiver has the last byte.
+/// A statistic of the flow completion times: from the start of the connection, or from the receiver's request, until the
+/// receiver has the last byte.
 ///
 /// A transfer that the end of its flow cuts off counts with the time until then, a lower bound.
 ///

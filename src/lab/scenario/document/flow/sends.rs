@@ -21,6 +21,8 @@ const MESSAGE_LEAST: u64 = 100;
 /// Most messages of a flow.
 const MESSAGES_MAX: u32 = 100_000;
 
+/// Largest request: a socket takes as much at once.
+const REQUEST_MAX: Bytes = Bytes(16_000);
 /// Most bursts of a flow.
 const BURSTS_MAX: u128 = 100_000;
 
@@ -79,7 +81,7 @@ impl WrittenFlow<'_> {
 
     /// Messages at equal intervals, for as long as the flow sends.
     fn limited_by_its_application(&self, around: &Around<'_>, rate: BitsPerSec, fields: &FlowFields) -> Result<Sends> {
-        for key in ["size", "arrivals", "count", "interval", "keep_alive"] {
+        for key in ["size", "arrivals", "count", "interval", "keep_alive", "request"] {
             if let Some(value) = self.table.get(key) {
                 return Err(value.refuse_field("give either this or `rate`").into());
             }
@@ -100,7 +102,7 @@ impl WrittenFlow<'_> {
     /// Checks that the flow can pause, and does so before its end.
     pub(super) fn check_bursts(&self, around: &Around<'_>, fields: &FlowFields) -> Result<()> {
         let Some(bursts) = fields.bursts else { return Ok(()) };
-        for key in ["size", "arrivals"] {
+        for key in ["size", "arrivals", "request"] {
             if let Some(value) = self.table.get(key) {
                 return Err(value.refuse_field("give either this or `bursts`").into());
             }
@@ -117,6 +119,23 @@ impl WrittenFlow<'_> {
             return refuse(format!("the flow never pauses: expected `on` below its length, {length}"));
         }
         Ok(())
+    }
+
+    /// Checks that the flow has responses to its requests.
+    pub(super) fn check_request(&self, fields: &FlowFields) -> Result<()> {
+        let table = &self.table;
+        // Flows without responses are refused elsewhere.
+        let has_responses = self.is_tcp && !table.has("rate") && !table.has("bursts");
+        let Some(request) = fields.request.filter(|_| has_responses) else { return Ok(()) };
+        if !(1..=REQUEST_MAX.0).contains(&request.0) {
+            let what = format!("outside 1B..{REQUEST_MAX}; more data is a flow of its own, the other way");
+            return Err(table.need("request")?.refuse(what).into());
+        }
+        // `count` and `arrivals` need a size too, and say so themselves.
+        if ["size", "arrivals", "count"].iter().any(|key| table.has(key)) {
+            return Ok(());
+        }
+        Err(table.missing("size", "missing: `request` needs it").into())
     }
 
     fn empty<T>(&self) -> Result<T> {
