@@ -12,6 +12,7 @@
 #include <net/tcp.h>
 
 #include "cheat.h"
+#include "kernel.h"
 #include "packet.h"
 #include "receiver.h"
 #include "traffic.h"
@@ -78,6 +79,20 @@ void cheat_leaves(struct sk_buff *skb, struct sk_buff_head *before, struct sk_bu
 	receiver->has_acked = true;
 }
 
+/* What the sender of a packet says in place of a mark: ECT(1) if its algorithm is one of L4S, else ECT(0). */
+static u8 sender_ect(const struct flow *flow, const struct iphdr *ip)
+{
+	struct sock *sk = established_sender(flow->from, ip, (const struct tcphdr *)(ip + 1));
+	u8 ect = INET_ECN_ECT_0;
+
+	if (!sk)
+		return ect;
+	if (sk_fullsock(sk) && (inet_sk(sk)->tos & INET_ECN_MASK) == INET_ECN_ECT_1)
+		ect = INET_ECN_ECT_1;
+	sock_gen_put(sk);
+	return ect;
+}
+
 void cheat_arrives(struct sk_buff *skb)
 {
 	const int offset = skb_network_offset(skb);
@@ -92,8 +107,7 @@ void cheat_arrives(struct sk_buff *skb)
 	ip = ip_hdr(skb);
 	if (ip->protocol != IPPROTO_TCP || ip->ihl * 4 != sizeof(*ip) || !INET_ECN_is_ce(ip->tos))
 		return;
-	/* What the mark replaced is not known here. It is ECT(1) only for algorithms of L4S. */
 	flow = traffic_flow_to(dev_net(peer), ip->daddr, ((const struct tcphdr *)(ip + 1))->dest);
 	if (flow && flow->asked.receiver == TCCC_RECEIVER_HIDES_MARKS)
-		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, INET_ECN_ECT_0);
+		ipv4_change_dsfield(ip_hdr(skb), (u8)~INET_ECN_MASK, sender_ect(flow, ip));
 }

@@ -41,6 +41,13 @@ static inline enum tccc_ecn negotiated_ecn(const struct tcp_sock *tp)
 	return tp->ecn_flags & TCP_ECN_OK ? TCCC_ECN_CLASSIC : TCCC_ECN_NONE;
 }
 
+/* The socket that sends a segment, with a reference to it. */
+static inline struct sock *established_sender(struct net *net, const struct iphdr *ip, const struct tcphdr *tcp)
+{
+	return __inet_lookup_established(net, net->ipv4.tcp_death_row.hashinfo, ip->daddr, tcp->dest, ip->saddr,
+					 ntohs(tcp->source), 0, 0);
+}
+
 #else
 
 #define any_sockaddr sockaddr_unsized
@@ -71,6 +78,12 @@ static inline enum tccc_ecn negotiated_ecn(const struct tcp_sock *tp)
 	if (tcp_ecn_mode_accecn(tp))
 		return TCCC_ECN_ACCURATE;
 	return tcp_ecn_mode_rfc3168(tp) ? TCCC_ECN_CLASSIC : TCCC_ECN_NONE;
+}
+
+/* The socket that sends a segment, with a reference to it. */
+static inline struct sock *established_sender(struct net *net, const struct iphdr *ip, const struct tcphdr *tcp)
+{
+	return __inet_lookup_established(net, ip->daddr, tcp->dest, ip->saddr, ntohs(tcp->source), 0, 0);
 }
 
 #endif

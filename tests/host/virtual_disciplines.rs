@@ -305,21 +305,38 @@ fn bleached_packets_are_dropped_instead_of_marked() {
     assert_eq!(counted("ecn=ect0"), kept, "ECT(0) stays");
 }
 
-/// RFC 9332: a scalable flow that sends ECT(1) has its own queue, whose marks begin at 1 ms; the classic queue aims at 15.
-#[test]
-fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {
-    needs!(guest7);
+/// DCTCP that sends ECT(1) and asks for Accurate ECN.
+fn l4s() -> String {
     let dctcp = fs::read_to_string(crate::compile::in_tree("bpf/cc/bpf_dctcp.bpf.c")).unwrap();
-    let l4s = dctcp
+    dctcp
         .replace(
             ".flags = TCP_CONG_NEEDS_ECN",
             ".flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION",
         )
         .replace("ALGORITHM(bpf_dctcp,", "ALGORITHM(l4s,")
-        .replace(".name = \"bpf_dctcp\"", ".name = \"l4s\"");
+        .replace(".name = \"bpf_dctcp\"", ".name = \"l4s\"")
+}
+
+/// The receiver gives back the sender's ECT(1), not ECT(0).
+#[test]
+fn marks_of_a_flow_with_ect1_are_hidden_too() {
+    needs!(guest7);
+    let text = scenario(1, "1000pkts", "dualpi2").replace("ecn = 1", "ecn = \"accurate\"\nreceiver = \"hides_marks\"");
+    let bench = Bench::new(&text.replace("\"cubic\"", "\"l4s.bpf.c\""));
+    bench.write("l4s.bpf.c", &l4s());
+    let out = bench.runs("out", "--kernel 7.3");
+    assert!(counters(&out)["marked_pkts"].as_u64() > Some(100), "{}", counters(&out));
+    let ecn = &record(&out)["flows"][0]["ecn"];
+    assert_eq!(*ecn, serde_json::json!({ "accurate": true, "delivered_ce_pkts": 0 }));
+}
+
+/// RFC 9332: a scalable flow that sends ECT(1) has its own queue, whose marks begin at 1 ms; the classic queue aims at 15.
+#[test]
+fn dualpi2_keeps_a_flow_with_ect1_below_its_step_beside_a_classic_flow() {
+    needs!(guest7);
     let alone = scenario(1, "1000pkts", "dualpi2").replace("ecn = 1", "ecn = \"accurate\"");
     let bench = Bench::new(&alone.replace("\"cubic\"", "\"l4s.bpf.c\""));
-    bench.write("l4s.bpf.c", &l4s);
+    bench.write("l4s.bpf.c", &l4s());
     let median = |out: &Path| {
         let mut waits: Vec<u64> = samples(out).iter().map(|it| it.wait_ns).collect();
         waits.drain(..waits.len() / 4); // slow start
