@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::emulate::topology::{Node, Topology};
 use crate::path::Direction;
+use crate::path::discipline::Discipline;
 use crate::path::loss::LossModel;
 use crate::path::route::{Hop, RoundTrip};
 use crate::plan::mix;
@@ -136,7 +137,8 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
         let loss = share_of_flood(&there.loss, flood);
         passing *= 1.0 - loss;
         rate_bps *= 1.0 - loss; // lost packets do not reach the queue
-        rate_bps = there.rate.map_or(rate_bps, |rate| rate_bps.min(rate.0 as f64));
+        let own = there.discipline.as_ref().and_then(Discipline::own_rate);
+        rate_bps = [there.rate, own].into_iter().flatten().fold(rate_bps, |least, rate| least.min(rate.0 as f64));
         let limits = links[hop.link].config(mtu).queue_limits();
         queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| limits[hop.side].full_pkts(mtu)));
     }

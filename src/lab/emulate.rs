@@ -101,13 +101,17 @@ pub trait Link: Send + Sync {
 }
 
 /// # Errors
-/// A direction has a queue discipline: these links have drop-tail queues.
+/// A direction has a queue discipline, and this driver's links have drop-tail queues.
 pub fn check_drop_tail(directions: &[Direction; 2]) -> Result<(), Failure> {
     let Some(discipline) = directions.iter().find_map(|one| one.discipline.as_ref()) else { return Ok(()) };
     let what =
-        format!("cannot emulate discipline \"{discipline}\" on this host's kernel: links here have drop-tail queues");
-    Err(Failure::unmet(what).hint("`--engine virtual` has the kernel's queue disciplines, and needs no rights"))
+        format!("cannot emulate discipline \"{discipline}\" by the user-space link, which has drop-tail queues only");
+    let hint = format!("`--link netem` uses the disciplines of this host's kernel; {OTHER_ENGINE}");
+    Err(Failure::unmet(what).hint(hint))
 }
+
+/// The way out for links that no driver of this host can emulate.
+pub const OTHER_ENGINE: &str = "`--engine virtual` has the kernel's queue disciplines, and needs no rights";
 
 /// One sentence for a reader of a link's numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Display)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tccc::scenario::GuestKernel;
 use tccc::virtual_time::guest::Guest;
 use tccc::virtual_time::image;
 use tccc::virtual_time::job::{OUTPUT, Program};
@@ -26,8 +27,8 @@ const SEED: u64 = 16;
 ///
 /// Errors: there is no guest, or it cannot be started.
 /// Panics: the test fails in the guest.
-pub fn run(test: &str) -> anyhow::Result<Option<String>> {
-    let guest = Guest::find(tccc::scenario::GuestKernel::default())?;
+pub fn run(test: &str, kernel: GuestKernel) -> anyhow::Result<Option<String>> {
+    let guest = Guest::find(kernel)?;
     let image = image::prepare_with(Path::new(super::TCCC), &libraries()?)?;
     let folder = tempfile::tempdir()?;
     fs::copy(std::env::current_exe()?, folder.path().join(TEST))?;

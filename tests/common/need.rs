@@ -31,12 +31,15 @@ pub fn must_skip(marker: &str, needs: &[Need]) -> bool {
     let Some((need, why)) = needs.iter().find_map(|(need, probe)| Some((need, probe().err()?))) else {
         return false;
     };
-    let why = match *need == "netem" {
-        false => why,
-        true => match in_the_guest(test) {
-            Ok(()) => return true,
-            Err(lacking) => format!("{why}, and {lacking}"),
-        },
+    let kernel = match *need {
+        "netem" => Some(GuestKernel::Linux6),
+        "dualpi2" => Some(GuestKernel::Linux7),
+        _ => None,
+    };
+    let why = match kernel.map(|kernel| in_the_guest(test, kernel)) {
+        None => why,
+        Some(Ok(())) => return true,
+        Some(Err(lacking)) => format!("{why}, and {lacking}"),
     };
     record_skip(test, need, &why);
     true
@@ -75,15 +78,15 @@ pub fn quiet_attempt(attempts: u32, attempt: impl Fn() -> Output) -> Option<Comm
     None
 }
 
-/// Runs the test in the guest of virtual time, whose kernel has netem.
+/// Runs the test in a guest of virtual time, whose kernel has netem.
 ///
 /// Errors: there is no guest, this kernel is the guest, or the guest lacks another need.
-fn in_the_guest(test: &str) -> Result<(), String> {
+fn in_the_guest(test: &str, kernel: GuestKernel) -> Result<(), String> {
     if std::env::var_os(super::guest::INSIDE).is_some() {
         return Err("this is the guest of virtual time".to_owned());
     }
     let (_, name) = test.split_once("::").unwrap_or(("", test));
-    match super::guest::run(name) {
+    match super::guest::run(name, kernel) {
         Ok(None) => Ok(()),
         Ok(Some(lacking)) => {
             let (_, need) = lacking.trim().split_once(": needs ").unwrap_or(("", lacking.trim()));
@@ -144,7 +147,18 @@ pub fn tun() -> Probe {
 }
 
 pub fn netem() -> Probe {
-    in_new_netns(|| netlink::add_netem_to_loopback().map_err(|error| format!("the kernel refuses the qdisc: {error}")))
+    has_qdisc("netem", netlink::NETEM)
+}
+
+/// Netem, and the queue discipline of RFC 9332.
+pub fn dualpi2() -> Probe {
+    netem().and_then(|()| has_qdisc("dualpi2", netlink::DEFAULTS))
+}
+
+fn has_qdisc(kind: &'static str, options: &'static [u32]) -> Probe {
+    in_new_netns(move || {
+        netlink::add_to_loopback(kind, options).map_err(|error| format!("the kernel refuses the qdisc {kind}: {error}"))
+    })
 }
 
 /// A BPF file system can be mounted, in a mount namespace of its own over a folder that every host has.

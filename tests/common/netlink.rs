@@ -1,4 +1,4 @@
-//! Two rtnetlink requests: add netem to the loopback interface, and list all queueing disciplines.
+//! Two rtnetlink requests: add a qdisc to the loopback interface, and list all queueing disciplines.
 
 use anyhow::Result;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -12,15 +12,22 @@ use tccc::kernel::netns::Netns;
 
 const TCA_OPTIONS: u16 = 2;
 
-/// Adds netem with no delay and no loss to the loopback interface of this thread's namespace.
-pub fn add_netem_to_loopback() -> Result<()> {
-    /// `struct tc_netem_qopt`: latency, limit, loss, gap, duplicate, jitter; a limit of one packet.
-    const OPTIONS: [u32; 6] = [0, 1, 0, 0, 0, 0];
+/// Options of netem with no delay and no loss. `struct tc_netem_qopt`: latency, limit, loss, gap, duplicate, jitter; a
+/// limit of one packet.
+pub const NETEM: &[u32] = &[0, 1, 0, 0, 0, 0];
+/// Options of a qdisc that needs none.
+pub const DEFAULTS: &[u32] = &[];
+
+/// Adds a qdisc to the loopback interface of this thread's namespace.
+pub fn add_to_loopback(kind: &str, options: &[u32]) -> Result<()> {
     const LOOPBACK: i32 = 1;
     let mut message = TcMessage::with_index(LOOPBACK);
     message.header.parent = TcHandle::ROOT;
-    let options = DefaultNla::new(TCA_OPTIONS, OPTIONS.map(u32::to_ne_bytes).concat());
-    message.attributes = vec![TcAttribute::Kind("netem".to_owned()), TcAttribute::Other(options)];
+    message.attributes = vec![TcAttribute::Kind(kind.to_owned())];
+    if !options.is_empty() {
+        let bytes = options.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        message.attributes.push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, bytes)));
+    }
     let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
     request.header.flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
     with_handle(&Netns::current()?, async |mut handle| {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::common::{check, needs, stderr, tccc};
+use crate::lab::overload::{ARRIVALS, DELAY, DROPS, INTERVAL, QUEUE_PKTS, RATE_MBIT};
 use crate::lab::virtual_time::{Bench, record};
 use tccc::model::queue::QueueSample;
 
@@ -153,6 +154,34 @@ fn discipline_that_is_there_from_the_start_makes_the_run_of_the_links_own() {
     bench.write("x.toml", &written(changed));
     let events = |out: &Path| fs::read(run_of(out).join("events.jsonl")).unwrap();
     assert!(events(&plain) == events(&bench.runs("changed", "")));
+}
+
+/// The same arrivals as in the test of netem links, which has the same numbers.
+#[test]
+fn disciplines_drop_in_virtual_time_what_they_drop_by_netem() {
+    needs!(guest);
+    let bench = Bench::new("");
+    let sent_s = (INTERVAL * ARRIVALS as u32).as_secs();
+    let sent_mbit = 1500.0 * 8.0 / INTERVAL.as_micros() as f64;
+    for (number, (discipline, [least, most])) in DROPS.into_iter().enumerate() {
+        let queue =
+            if discipline.starts_with("cake") { String::new() } else { format!("queue = \"{QUEUE_PKTS}pkts\"\n") };
+        bench.write(
+            "x.toml",
+            &format!(
+                "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"{sent_s}s\"\nruns = 1\nseed = 3\n\n\
+                 [[link]]\nends = [\"s\", \"r\"]\nrate = \"{RATE_MBIT}mbit\"\ndelay = \"{}ms\"\n{queue}\
+                 discipline = \"{discipline}\"\n\n[[flow]]\nname = \"datagrams\"\nfrom = \"s\"\nto = \"r\"\n\
+                 protocol = \"udp\"\nrate = \"{sent_mbit}mbit\"\n",
+                DELAY.as_millis()
+            ),
+        );
+        let counted = counters(&bench.runs(&format!("out{number}"), ""));
+        let count = |name: &str| counted[name].as_u64().unwrap();
+        println!("overload: {discipline}: {} dropped, {least} to {most} allowed", count("overflow_pkts"));
+        assert!(count("received_pkts").abs_diff(ARRIVALS) <= 2, "{discipline}: {counted}");
+        assert!((least..=most).contains(&count("overflow_pkts")), "{discipline}: {counted}");
+    }
 }
 
 /// A discipline that holds packets back waits although the link is idle.

@@ -4,6 +4,7 @@
 pub mod group;
 pub mod keeper;
 pub mod link;
+pub mod overload;
 pub mod pair;
 pub mod policy;
 pub mod porting;

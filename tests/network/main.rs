@@ -5,6 +5,7 @@ mod common;
 #[path = "../lab/mod.rs"]
 mod lab;
 
+mod disciplines;
 mod emulators;
 mod experiments;
 mod link;

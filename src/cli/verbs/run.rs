@@ -3,6 +3,7 @@
 mod args;
 mod backend;
 mod blocks;
+mod disciplines;
 mod dry;
 mod ending;
 mod explain;

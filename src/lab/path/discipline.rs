@@ -6,16 +6,26 @@ mod words;
 use std::fmt;
 use std::str::FromStr;
 
-use strum::{Display, EnumString, VariantNames};
+use rtnetlink::packet_route::tc::TcHandle;
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 pub use self::attributes::{LinkFacts, attributes};
 use self::words::{Word, words};
+use shared::kernel::netlink::Qdisc;
 use shared::sanitize::shown;
 use shared::suggest::nearest;
-use shared::units::{ParseError, serde_as_text};
+use shared::units::{BitsPerSec, ParseError, serde_as_text};
+
+/// The class that the qdisc above a discipline has for its queue. In a guest, each change has the next one.
+pub(crate) const FIRST_CLASS: u16 = 1;
+
+/// Parent of a discipline: a class of a qdisc with the handle `1:`.
+pub(crate) fn class(number: u16) -> TcHandle {
+    TcHandle { major: 1, minor: number }
+}
 
 /// The kernel's own name is the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, VariantNames)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum DisciplineKind {
     Pfifo,
@@ -93,6 +103,28 @@ impl Discipline {
     /// None: the kernel's default applies.
     fn value(&self, name: &str) -> Option<u64> {
         self.settings.iter().find(|setting| setting.word.name == name).map(|setting| setting.value)
+    }
+
+    /// The request that gives it, with these options, to a class of a qdisc with the handle `1:`.
+    pub(crate) fn as_child(&self, number: u16, options: Vec<u8>) -> Qdisc<'static> {
+        Qdisc {
+            kind: self.kind.into(),
+            parent: class(number),
+            handle: TcHandle { major: 1 + number, minor: 0 },
+            options,
+            is_nested: self.kind != DisciplineKind::Pfifo,
+            overhead: 0,
+        }
+    }
+
+    /// The rate at which it lets packets pass, if it limits that itself.
+    pub fn own_rate(&self) -> Option<BitsPerSec> {
+        self.value("bandwidth").map(BitsPerSec)
+    }
+
+    /// The rate to which it limits each flow.
+    pub fn flow_rate(&self) -> Option<BitsPerSec> {
+        self.value("maxrate").map(BitsPerSec)
     }
 
     /// Whether the size of the link's queue is its limit.

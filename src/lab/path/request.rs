@@ -13,6 +13,7 @@ use strum::VariantArray;
 use zerocopy::IntoBytes as _;
 
 use super::change::DirectionChange;
+use super::discipline::FIRST_CLASS;
 use super::draws::RandomStream;
 use super::hold::{HoldKind, PacketHold};
 use super::jitter::Jitter;
@@ -27,8 +28,6 @@ use shared::model::run::LinkCounters;
 use shared::units::{Share, nanos};
 
 pub(crate) const STREAMS: usize = Stream::TCCC_STREAMS.0 as usize;
-/// The class of a guest's link whose queue discipline is in use from the start. Each change has the next one.
-pub(crate) const FIRST_CLASS: u64 = 1;
 /// A packet is lost, held back or copied if 53 random bits are below the share times this.
 const WHOLE_SHARE: f64 = (1u64 << 53) as f64;
 
@@ -58,7 +57,7 @@ impl DirectionRequest<'_> {
             losses.len() as u64 - 1
         };
         add_loss(&direction.loss);
-        let mut classes = FIRST_CLASS + 1..; // the first is that of the link's own discipline
+        let mut classes = u64::from(FIRST_CLASS) + 1..; // the first is that of the link's own discipline
         let steps = [
             steps(direction, |change| Some(change.rate?.0)),
             steps(direction, |change| change.delay.map(nanos)),

@@ -1,12 +1,10 @@
 //! Gives the links of a guest their queue disciplines, through rtnetlink as `tc qdisc add parent 1:1` does.
 
 use anyhow::{Context, Result};
-use rtnetlink::packet_route::tc::TcHandle;
 
 use crate::path::LinkConfig;
-use crate::path::discipline::DisciplineKind;
-use crate::path::request::FIRST_CLASS;
-use shared::kernel::netlink::{Qdisc, set_qdisc, with_handle};
+use crate::path::discipline::FIRST_CLASS;
+use shared::kernel::netlink::{set_qdisc, with_handle};
 use shared::kernel::netns::Netns;
 
 /// Does nothing if the direction has a drop-tail queue. The laboratory already knows the link. Disciplines that follow the
@@ -16,10 +14,8 @@ use shared::kernel::netns::Netns;
 /// The guest's kernel does not have the discipline, or refuses a parameter.
 pub fn set(netns: &Netns, device: &str, config: &LinkConfig, direction: usize) -> Result<()> {
     let disciplines = config.options(direction).map_err(|(_, wrong)| wrong)?;
-    for (class, (discipline, options)) in (FIRST_CLASS as u16..).zip(disciplines) {
-        let (kind, is_nested) = (discipline.kind.to_string(), discipline.kind != DisciplineKind::Pfifo);
-        let (parent, number) = (TcHandle { major: 1, minor: class }, TcHandle { major: 1 + class, minor: 0 });
-        let qdisc = Qdisc { kind: &kind, parent, handle: number, options, is_nested };
+    for (class, (discipline, options)) in (FIRST_CLASS..).zip(disciplines) {
+        let qdisc = discipline.as_child(class, options);
         with_handle(netns, async |mut handle| set_qdisc(&mut handle, device, qdisc).await)
             .with_context(|| format!("add the queue discipline \"{discipline}\" to \"{device}\""))?;
     }

@@ -32,6 +32,9 @@ pub const INTERFACE_NAME_MAX: usize = 15;
 /// Messages and attributes begin at multiples of this.
 const NLA_ALIGNTO: usize = 4;
 const TCA_OPTIONS: u16 = 2;
+const TCA_STAB: u16 = 8;
+/// Inside TCA_STAB.
+const TCA_STAB_BASE: u16 = 1;
 /// Says that an attribute holds attributes. Younger queue disciplines refuse options without it.
 const NLA_F_NESTED: u16 = 0x8000;
 
@@ -254,6 +257,28 @@ pub struct Qdisc<'a> {
     pub options: Vec<u8>,
     /// Whether the options are attributes, and not a struct of the kernel.
     pub is_nested: bool,
+    /// Bytes that it adds to the length of each packet before it counts the packet. Its children count the same.
+    pub overhead: i32,
+}
+
+impl Qdisc<'_> {
+    fn attributes(self) -> Vec<TcAttribute> {
+        let kind = TCA_OPTIONS | if self.is_nested { NLA_F_NESTED } else { 0 };
+        let options = TcAttribute::Other(DefaultNla::new(kind, self.options));
+        let mut attributes = vec![TcAttribute::Kind(self.kind.to_owned()), options];
+        if self.overhead != 0 {
+            let mut size_table = Vec::new();
+            push_attribute(&mut size_table, TCA_STAB_BASE, size_spec(self.overhead).as_flattened());
+            attributes.push(TcAttribute::Other(DefaultNla::new(TCA_STAB | NLA_F_NESTED, size_table)));
+        }
+        attributes
+    }
+}
+
+/// `struct tc_sizespec` of a table without entries: logarithms and alignment of cells, overhead, link layer, smallest
+/// packet, MTU, entries.
+fn size_spec(overhead: i32) -> [[u8; 4]; 6] {
+    [[0; 4], overhead.to_ne_bytes(), [0; 4], [0; 4], [0; 4], [0; 4]]
 }
 
 /// Adds a queue discipline, as `tc qdisc replace` does. One that is there and of the same kind keeps its packets.
@@ -265,9 +290,7 @@ pub async fn set_qdisc(handle: &mut Handle, interface: &str, qdisc: Qdisc<'_>) -
     message.header.index = if_nametoindex(interface)? as i32;
     message.header.parent = qdisc.parent;
     message.header.handle = qdisc.handle;
-    let kind = TCA_OPTIONS | if qdisc.is_nested { NLA_F_NESTED } else { 0 };
-    let options = TcAttribute::Other(DefaultNla::new(kind, qdisc.options));
-    message.attributes = vec![TcAttribute::Kind(qdisc.kind.to_owned()), options];
+    message.attributes = qdisc.attributes();
     let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
     request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
     let mut answers = handle.request(request).map_err(refused)?;
@@ -310,6 +333,22 @@ mod tests {
         assert_eq!(sent_of(&table, "lo"), Some(InterfaceCounts { bytes: 9, packets: 10, drops: 12 }));
         assert_eq!(sent_of(&table, "tccc0"), Some(InterfaceCounts { bytes: 29, packets: 30, drops: 32 }));
         assert_eq!(sent_of(&table, "tccc"), None);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn size_table_has_the_overhead_and_no_entries() {
+        let (parent, handle) = (TcHandle::ROOT, TcHandle { major: 1, minor: 0 });
+        let plain = Qdisc { kind: "tbf", parent, handle, options: Vec::new(), is_nested: true, overhead: 0 };
+        assert_eq!(plain.clone().attributes().len(), 2);
+        let attributes = Qdisc { overhead: -14, ..plain }.attributes();
+        let [_, options, TcAttribute::Other(table)] = &attributes[..] else { panic!("{attributes:?}") };
+        assert!(matches!(options, TcAttribute::Other(options) if options.kind() == 0x8002));
+        let mut bytes = vec![0; table.value_len()];
+        table.emit_value(&mut bytes);
+        // Length 28, kind 1, then logarithms and alignment 0, overhead -14, and no link layer, sizes or entries.
+        let spec = [&[28, 0, 1, 0][..], &[0; 4], &[0xf2, 0xff, 0xff, 0xff], &[0; 16]].concat();
+        assert_eq!((table.kind(), bytes), (0x8008, spec));
     }
 
     #[test]

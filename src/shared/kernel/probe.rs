@@ -95,15 +95,37 @@ pub fn has_accurate_ecn() -> bool {
     Types::of_running_kernel().is_ok_and(is_last)
 }
 
+/// The queue disciplines that links can have, by the kernel's names, in the order of `tccc doctor`.
+pub const QUEUE_DISCIPLINES: [&str; 9] =
+    ["pfifo", "codel", "fq_codel", "pie", "fq_pie", "red", "cake", "fq", "dualpi2"];
+
 /// Whether this kernel has the netem qdisc, built in or as a module.
 pub fn has_netem() -> bool {
-    let module = || {
-        let release = nix::sys::utsname::uname().ok()?.release().to_owned();
-        fs::read_to_string(Path::new("/lib/modules").join(release).join("modules.dep")).ok()
+    lacking_qdiscs(&["netem"]).is_empty()
+}
+
+/// Those qdiscs that this kernel has neither built in nor as a module, which is loaded on use.
+pub fn lacking_qdiscs<'a>(kinds: &[&'a str]) -> Vec<&'a str> {
+    let modules = installed_modules();
+    let is_module = |kind: &str| {
+        let name = format!("sch_{kind}");
+        Path::new("/sys/module").join(&name).exists() || modules.contains(&format!("/{name}.ko"))
     };
-    Path::new("/sys/module/sch_netem").exists()
-        || module().is_some_and(|list| list.contains("sch_netem.ko"))
-        || Types::of_running_kernel().is_ok_and(|types| !types.functions_among(&["netem_enqueue"]).is_empty())
+    let mut lacking: Vec<&str> = kinds.iter().copied().filter(|kind| !is_module(kind)).collect();
+    if !lacking.is_empty()
+        && let Ok(types) = Types::of_running_kernel()
+    {
+        let is_function = |name: String| types.has(TypeKind::Function, &name);
+        lacking.retain(|kind| !is_function(format!("{kind}_enqueue")) && !is_function(format!("{kind}_qdisc_enqueue")));
+    }
+    lacking
+}
+
+/// The lists of the modules that are installed for this kernel, or part of it.
+fn installed_modules() -> String {
+    let Ok(system) = nix::sys::utsname::uname() else { return String::new() };
+    let folder = Path::new("/lib/modules").join(system.release());
+    ["modules.dep", "modules.builtin"].map(|list| fs::read_to_string(folder.join(list)).unwrap_or_default()).concat()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use lab::scenario::LinkSpec;
 use lab::virtual_time::guest::Guest;
 use lab::work::{RunRequest, WorkOutcome};
 use lab::{room, runner};
+use shared::failure::Failure;
 use shared::kernel::probe::has_netem;
 use shared::model::run::Engine;
 
@@ -36,27 +37,42 @@ impl LinkChoice {
     /// Chooses one driver for the links of all plans.
     ///
     /// # Errors
-    /// Netem was requested, but this kernel does not have it.
+    /// Netem was requested, or a queue discipline, but this kernel does not have it.
     pub fn driver(self, planned: &[Planned]) -> Result<Box<dyn LinkDriver>> {
         let links = || planned.iter().flat_map(|one| one.plan.cells.iter().flat_map(|cell| &cell.links));
-        let lack = beyond_netem(links());
+        let is_queued = links().any(|link| netem::has_discipline(&link.directions));
         Ok(match self {
-            LinkChoice::Auto if has_netem() => match lack {
+            LinkChoice::Auto if is_queued => {
+                check_together(links())?;
+                Self::by_netem(lacks_host_delay(links()), "")?
+            }
+            LinkChoice::Auto if has_netem() => match beyond_netem(links()) {
                 None => Box::new(Netem),
                 Some(lack) => {
                     note(&format!("links by the user-space emulator: {lack}"));
                     Box::new(TunLink)
                 }
             },
-            LinkChoice::Netem => {
-                if let Some(lack) = lacks_host_delay(links()) {
-                    note(&format!("{lack}, so flows may meet phase effects; `--link tunlink` adds them"));
-                }
-                Box::new(Netem::on_this_kernel()?)
-            }
+            LinkChoice::Netem if is_queued => Self::by_netem(lacks_host_delay(links()), "")?,
+            LinkChoice::Netem => Self::by_netem(lacks_host_delay(links()), "; `--link tunlink` adds them")?,
             LinkChoice::Auto | LinkChoice::Tunlink => Box::new(TunLink),
         })
     }
+
+    fn by_netem(lack: Option<String>, advice: &str) -> Result<Box<dyn LinkDriver>> {
+        if let Some(lack) = lack {
+            note(&format!("{lack}, so flows may meet phase effects{advice}"));
+        }
+        Ok(Box::new(Netem::on_this_kernel()?))
+    }
+}
+
+/// # Errors
+/// One scenario has a queue discipline, and another what only the user-space link has.
+fn check_together<'a>(mut links: impl Iterator<Item = &'a LinkSpec>) -> Result<()> {
+    let Some((_, _, what)) = links.find_map(|link| netem::beyond(&link.directions)) else { return Ok(()) };
+    let what = format!("cannot emulate a discipline by netem together with {what}");
+    Err(Failure::unmet(what).hint("run one scenario at a time").into())
 }
 
 /// What these links ask for that netem cannot do.

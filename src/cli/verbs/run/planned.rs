@@ -8,11 +8,11 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 
 use super::args::Args;
+use super::disciplines;
 use super::progress::ProgressFile;
 use crate::cli::output::{note, warn};
 use crate::{ns2, virtual_time};
 use lab::cost::Jobs;
-use lab::emulate;
 use lab::part::RunSelection;
 use lab::plan::{Choices, Plan, PlannedRun};
 use lab::results::Finished;
@@ -75,7 +75,7 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
     }
     match args.engine {
         Engine::Kernel => {
-            check_drop_tail(&scenario, cells())?;
+            disciplines::check(&scenario, cells(), args.link)?;
             check_ecn(&scenario, cells())?;
             traffic::check_number(&scenario, cells())?;
             check_receivers(&scenario, cells())?;
@@ -89,18 +89,6 @@ fn plan(mut scenario: Scenario, args: &Args) -> Result<Planned> {
         Engine::Ns2 => ns2::check(&plan)?,
     }
     Ok(Planned { out: PathBuf::new(), scenario, plan })
-}
-
-/// # Errors
-/// The first link with a queue discipline, with its place: links on the host's kernel have drop-tail queues.
-fn check_drop_tail<'a>(scenario: &Scenario, cells: impl IntoIterator<Item = &'a Cell>) -> Result<()> {
-    for (cell, link) in cells.into_iter().flat_map(|cell| cell.links.iter().map(move |link| (cell, link))) {
-        if let Err(why) = emulate::check_drop_tail(&link.directions) {
-            let side = usize::from(link.directions[0].discipline.is_none());
-            return Err(scenario.mistake_in_link(cell, link, (side, "discipline"), why).into());
-        }
-    }
-    Ok(())
 }
 
 /// # Errors

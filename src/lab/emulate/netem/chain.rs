@@ -1,4 +1,5 @@
-//! The path of a packet through the private namespace: loss, queue with serialiser, delay, each in its own netem.
+//! The path of a packet through the private namespace: loss, queue with serialiser, delay, each in its own netem. A queue
+//! discipline has a stage of its own before the serialiser, below a shaper.
 //!
 //! A single netem would count packets that are only being delayed against the queue. A burst into an idle link would
 //! then find a queue longer by the whole bandwidth-delay product. A child netem below another miscounts drops on
@@ -9,45 +10,38 @@ use anyhow::{Context, Result, anyhow};
 use futures_util::TryStreamExt;
 use nix::net::if_::if_nametoindex;
 use rtnetlink::Handle;
-use rtnetlink::packet_core::Nla;
-use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcOption, TcStats};
+use rtnetlink::packet_core::{Emitable, Nla};
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcOption, TcStats, TcStats2};
 
-use super::options::{NetemOptions, has_seed};
+use super::marks::marked_pkts;
+use super::options::has_seed;
+use super::shaper::ETHERNET_OVERHEAD;
+use super::stage::{Stage, StageCounts, StageWork};
 use crate::emulate::wires::{OWN_NAMES, Wires};
+use crate::path::discipline::{DisciplineKind, FIRST_CLASS, class};
 use shared::kernel::netlink::{
     Qdisc, VethEnd, create_veth, refused, set_qdisc, set_up, stop_ipv6_autoconfiguration, with_handle,
 };
 
 /// Parent of filters on an ingress qdisc.
 const INGRESS: u32 = 0xffff_0000;
-/// Interfaces of all stages but the last, in the order in which a packet passes them.
-const STAGE_NAMES: [&str; 3] = ["loss", "rate", "delay"];
-
-/// Counts since the stage was created.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct StageCounts {
-    pub packets: u64,
-    /// Includes Ethernet headers.
-    pub bytes: u64,
-    pub drops: u64,
-    /// Packets in the stage now.
-    pub waiting: u64,
-}
+/// Handle of every stage's root qdisc.
+const ROOT_HANDLE: TcHandle = TcHandle { major: 1, minor: 0 };
 
 /// The sending interface of each stage of a direction; the last stage is on the interface towards the other end.
-fn stage_interfaces(direction: usize, stages: usize) -> Vec<String> {
-    let inner = STAGE_NAMES.iter().take(stages - 1).map(|name| format!("{name}{direction}a"));
+fn stage_interfaces(direction: usize, stages: &[Stage]) -> Vec<String> {
+    let inner = stages[..stages.len() - 1].iter().map(|stage| format!("{}{direction}a", stage.kind));
     inner.chain([OWN_NAMES[1 - direction].to_owned()]).collect()
 }
 
-/// Builds the interfaces of one direction's stages, without any netem yet.
+/// Builds the interfaces of one direction's stages, without any qdisc yet.
 ///
 /// # Errors
 /// Not permitted; a kernel without traffic control filters.
-pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result<()> {
+pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: &[Stage]) -> Result<()> {
     let interfaces = stage_interfaces(direction, stages);
     let mut arrives_at = OWN_NAMES[direction].to_owned();
-    for sends in &interfaces[..stages - 1] {
+    for sends in &interfaces[..stages.len() - 1] {
         let far = format!("{}b", sends.trim_end_matches('a'));
         let end = |name| VethEnd { netns: &wires.own, name, mac: None, arp: false };
         create_veth(&end(sends), &end(&far), mtu)?;
@@ -58,7 +52,7 @@ pub fn build(wires: &Wires, direction: usize, mtu: u32, stages: usize) -> Result
         redirect(wires, &arrives_at, sends)?;
         arrives_at = far;
     }
-    redirect(wires, &arrives_at, &interfaces[stages - 1])
+    redirect(wires, &arrives_at, &interfaces[stages.len() - 1])
 }
 
 fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
@@ -72,17 +66,17 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
     .with_context(|| format!("redirect \"{from}\" to \"{to}\""))
 }
 
-/// Sets the netem of every stage. A second call changes the options and keeps the packets.
+/// Sets the netem of every stage that has one. A second call changes the options and keeps the packets.
 ///
 /// # Errors
 /// A kernel without netem.
-pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> Result<()> {
-    let interfaces = stage_interfaces(direction, stages.len());
+pub fn set_netems(wires: &Wires, direction: usize, stages: &[Stage]) -> Result<()> {
+    let interfaces = stage_interfaces(direction, stages);
     with_handle(&wires.own, async |mut handle| {
-        for (interface, options) in interfaces.iter().zip(stages) {
-            let (parent, number) = (TcHandle::ROOT, TcHandle { major: 1, minor: 0 });
-            let options = options.bytes();
-            let netem = Qdisc { kind: "netem", parent, handle: number, options, is_nested: false };
+        for (interface, stage) in interfaces.iter().zip(stages) {
+            let StageWork::Netem(options) = &stage.work else { continue };
+            let (parent, options) = (TcHandle::ROOT, options.bytes());
+            let netem = Qdisc { kind: "netem", parent, handle: ROOT_HANDLE, options, is_nested: false, overhead: 0 };
             set_qdisc(&mut handle, interface, netem).await?;
         }
         Ok(())
@@ -90,45 +84,79 @@ pub fn set_stages(wires: &Wires, direction: usize, stages: &[NetemOptions]) -> R
     .context("add a netem qdisc")
 }
 
+/// Sets the shaper and the queue discipline of the stage that has them. Call it once: tbf would give a `pfifo` below it
+/// its own limit.
+///
+/// # Errors
+/// A kernel without tbf or the discipline, or one that refuses its parameters.
+pub fn set_discipline(wires: &Wires, direction: usize, stages: &[Stage]) -> Result<()> {
+    let interfaces = stage_interfaces(direction, stages);
+    for (interface, stage) in interfaces.iter().zip(stages) {
+        let StageWork::Discipline(shaped) = &stage.work else { continue };
+        let (parent, options) = (TcHandle::ROOT, shaped.bytes());
+        let overhead = ETHERNET_OVERHEAD;
+        let shaper = Qdisc { kind: "tbf", parent, handle: ROOT_HANDLE, options, is_nested: true, overhead };
+        let child = shaped.discipline.as_child(FIRST_CLASS, shaped.options.clone());
+        for (kind, qdisc) in [("tbf", shaper), (child.kind, child)] {
+            with_handle(&wires.own, async |mut handle| set_qdisc(&mut handle, interface, qdisc).await)
+                .with_context(|| format!("add the qdisc {kind}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Counts of a direction's stages, and whether the kernel accepted the seed of the losses.
 ///
 /// # Errors
 /// An interface was deleted.
-pub fn read_stages(wires: &Wires, direction: usize, stages: usize) -> Result<(Vec<StageCounts>, bool)> {
+pub fn read_stages(wires: &Wires, direction: usize, stages: &[Stage]) -> Result<(Vec<StageCounts>, bool)> {
     let interfaces = stage_interfaces(direction, stages);
     with_handle(&wires.own, async |handle| {
-        let mut counts = vec![StageCounts::default(); stages];
+        let mut counts = Vec::new();
         let mut is_seeded = false;
-        for (stage, interface) in interfaces.iter().enumerate() {
-            let attributes = root_qdisc(&handle, interface).await?;
-            let counted = attributes.iter().find_map(|attribute| match attribute {
-                TcAttribute::Stats(TcStats { packets, bytes, drops, qlen, .. }) => Some(StageCounts {
-                    packets: (*packets).into(),
-                    bytes: *bytes,
-                    drops: (*drops).into(),
-                    waiting: (*qlen).into(),
-                }),
-                _ => None,
-            });
-            counts[stage] = counted.ok_or_else(|| anyhow!("netem on \"{interface}\" counts nothing"))?;
-            is_seeded |= stage == 0 && attributes.iter().any(tells_seed);
+        for (interface, stage) in interfaces.iter().zip(stages) {
+            let discipline = stage.discipline();
+            let parent = if discipline.is_some() { class(FIRST_CLASS) } else { TcHandle::ROOT };
+            let attributes = qdisc_below(&handle, interface, parent).await?;
+            is_seeded |= counts.is_empty() && attributes.iter().any(tells_seed);
+            let counted = attributes.iter().find_map(counted);
+            let counted = counted.ok_or_else(|| anyhow!("the qdisc on \"{interface}\" counts nothing"))?;
+            let marked = discipline.map_or(0, |kind| marked_by(kind, &attributes));
+            counts.push(StageCounts { marked, ..counted });
         }
         Ok((counts, is_seeded))
     })
-    .context("read the counters of netem")
+    .context("read the counters of the link")
 }
 
-async fn root_qdisc(handle: &Handle, interface: &str) -> Result<Vec<TcAttribute>> {
+fn counted(attribute: &TcAttribute) -> Option<StageCounts> {
+    let TcAttribute::Stats(TcStats { packets, bytes, drops, qlen, .. }) = attribute else { return None };
+    let [packets, drops, waiting] = [packets, drops, qlen].map(|count| u64::from(*count));
+    Some(StageCounts { packets, bytes: *bytes, drops, waiting, marked: 0 })
+}
+
+fn marked_by(kind: DisciplineKind, attributes: &[TcAttribute]) -> u64 {
+    let of_attribute = |attribute: &TcAttribute| {
+        let TcAttribute::Stats2(all) = attribute else { return None };
+        let own = all.iter().find_map(|one| if let TcStats2::App(own) = one { Some(own) } else { None })?;
+        let mut bytes = vec![0; own.buffer_len()];
+        own.emit(&mut bytes);
+        Some(marked_pkts(kind, &bytes))
+    };
+    attributes.iter().find_map(of_attribute).unwrap_or(0)
+}
+
+async fn qdisc_below(handle: &Handle, interface: &str, parent: TcHandle) -> Result<Vec<TcAttribute>> {
     let index = if_nametoindex(interface)? as i32;
     let mut qdiscs = handle.qdisc().get().index(index).execute();
     let mut found = None;
     // Read to the end: the next request would take an unread answer for its own.
     while let Some(qdisc) = qdiscs.try_next().await.map_err(refused)? {
-        if qdisc.header.index == index && qdisc.header.parent == TcHandle::ROOT {
+        if qdisc.header.index == index && qdisc.header.parent == parent {
             found = Some(qdisc.attributes);
         }
     }
-    found.ok_or_else(|| anyhow!("\"{interface}\" has no netem"))
+    found.ok_or_else(|| anyhow!("\"{interface}\" has no qdisc of the link"))
 }
 
 fn tells_seed(attribute: &TcAttribute) -> bool {

@@ -18,6 +18,7 @@ pub struct LinkFacts {
 const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_CAKE_RTT: u16 = 7;
 const TCA_CAKE_TARGET: u16 = 8;
+const TCA_FQ_RATE_ENABLE: u16 = 5;
 const TCA_FQ_FLOW_MAX_RATE: u16 = 7;
 /// From this attribute on, those of dualpi2 are single bytes.
 const DUALPI2_BYTES: u16 = 10;
@@ -66,6 +67,17 @@ pub fn attributes(discipline: &Discipline, link: &LinkFacts) -> Result<Vec<u8>, 
         }
     }
     Ok(bytes)
+}
+
+impl Discipline {
+    /// Its options beside senders on this host. `fq` would pace their sockets and turn off their own pacing. A router does
+    /// neither.
+    pub fn without_pacing(&self, mut options: Vec<u8>) -> Vec<u8> {
+        if self.kind == DisciplineKind::Fq {
+            push(&mut options, TCA_FQ_RATE_ENABLE, &0u32.to_ne_bytes());
+        }
+        options
+    }
 }
 
 /// What tc-red(8) computes: `struct tc_red_qopt`, a table of decays by idle time, and the largest probability.

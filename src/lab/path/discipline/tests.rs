@@ -126,3 +126,9 @@ fn reference_has_every_word() {
         assert!(reference.contains(&row), "{row}");
     }
 }
+
+/// `tccc doctor` names the disciplines that a kernel has.
+#[test]
+fn kernels_are_asked_for_every_discipline() {
+    assert_eq!(DisciplineKind::VARIANTS, shared::kernel::probe::QUEUE_DISCIPLINES);
+}

@@ -64,7 +64,7 @@ fields! {
         /// packets of full size. For `red` it is in bytes, and `cake` has `memlimit` instead. As in `tc`, `codel`, `pie`,
         /// `fq_pie` and `red` mark only with `ecn`, or `codel` above its `ce_threshold`. `fq` marks above its
         /// `ce_threshold`, and `pfifo` never. It applies to the first direction only; `reverse` sets it for the way back.
-        /// Only virtual time supports this.
+        /// Virtual time supports this, and netem if this host's kernel has the discipline. The user-space emulator does not.
         /// Example: discipline = "fq_codel"
         /// Example: discipline = "codel target 5ms interval 100ms ecn"
         /// Example: discipline = "red min 15kB max 45kB probability 10% ecn adaptive"

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::Serialize;
 
-use super::{Features, KERNEL_FUNCTIONS, has_netem};
+use super::{Features, KERNEL_FUNCTIONS, QUEUE_DISCIPLINES, has_netem, lacking_qdiscs};
 use crate::failure::Failure;
 use crate::kernel::btf::{RUNNING_KERNEL, Types};
 use crate::kernel::privilege::{self, Capability};
@@ -41,7 +41,7 @@ pub fn all() -> Vec<HostCheck> {
     checks.extend([bpf_file_system(), cgroups(), place_for_policy(), packet_sockets()]);
     checks.extend(types.iter().map(never_skipped));
     let bpftool = "to cross-check: bpftool struct_ops show, prog show, map show, link show";
-    checks.extend([netem(), program("iperf3", "run"), program("bpftool", bpftool), statistics()]);
+    checks.extend([netem(), queue_disciplines(), program("iperf3", "run"), program("bpftool", bpftool), statistics()]);
     checks
 }
 
@@ -212,6 +212,20 @@ fn netem() -> HostCheck {
     let is_met = has_netem();
     useful("netem", is_met, if is_met { "yes" } else { "absent: the user-space link is used" })
         .helps("run --link netem", "none needed; else a kernel with CONFIG_NET_SCH_NETEM")
+}
+
+/// Links with a `discipline` are links by netem.
+fn queue_disciplines() -> HostCheck {
+    let needed = ["netem", "tbf"];
+    let lacking = lacking_qdiscs(&[&needed[..], &QUEUE_DISCIPLINES[..]].concat());
+    let found: Vec<&str> = QUEUE_DISCIPLINES.into_iter().filter(|kind| !lacking.contains(kind)).collect();
+    let shown = match &lacking[..] {
+        [] => format!("all {}", found.len()),
+        [first, ..] if needed.contains(first) => format!("not usable: this kernel has no {first}"),
+        others => format!("{}; without {}", found.join(", "), others.join(", ")),
+    };
+    useful("queue disciplines", lacking.is_empty(), shown)
+        .helps("run, links with `discipline`", "none needed: `run --engine virtual` has them all")
 }
 
 fn program(name: &'static str, needed_for: &'static str) -> HostCheck {
