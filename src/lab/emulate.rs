@@ -106,8 +106,7 @@ pub fn check_drop_tail(directions: &[Direction; 2]) -> Result<(), Failure> {
     let Some(discipline) = directions.iter().find_map(|one| one.discipline.as_ref()) else { return Ok(()) };
     let what =
         format!("cannot emulate discipline \"{discipline}\" by the user-space link, which has drop-tail queues only");
-    let hint = format!("`--link netem` uses the disciplines of this host's kernel; {OTHER_ENGINE}");
-    Err(Failure::unmet(what).hint(hint))
+    Err(Failure::unmet(what).hint("use `--link netem`, or `--engine virtual`, which needs neither netem nor rights"))
 }
 
 /// The way out for links that no driver of this host can emulate.

@@ -13,7 +13,7 @@ use self::shaper::ShapedDiscipline;
 use self::stage::{Stage, StageCounts, counters_of, stages_of};
 use super::wires::Wires;
 use crate::emulate::{Link, LinkDriver, LinkEnd, LinkNotice, OTHER_ENGINE};
-use crate::path::discipline::Discipline;
+use crate::path::discipline::{Discipline, DisciplineKind};
 use crate::path::jitter::Jitter;
 use crate::path::loss::LossModel;
 use crate::path::{Direction, LinkConfig, QueueLimit};
@@ -148,19 +148,21 @@ fn inexpressible(direction: &Direction) -> Option<(&'static str, String)> {
 pub fn lacking_discipline(discipline: &Discipline) -> Option<Failure> {
     let kind: &str = discipline.kind.into();
     let lacking = *lacking_qdiscs(&["netem", SHAPER, kind]).first()?;
-    let kernel = kernel_name();
-    let what = format!("cannot emulate discipline \"{discipline}\": this {kernel} has no {lacking} qdisc");
-    Some(Failure::unmet(what).hint(OTHER_ENGINE))
+    let what = format!("cannot emulate discipline \"{discipline}\": {} has no {lacking} qdisc", this_kernel());
+    let hint = match discipline.kind {
+        DisciplineKind::Dualpi2 => OTHER_ENGINE.replace("virtual", "virtual --kernel 7.3"),
+        _ => OTHER_ENGINE.to_owned(),
+    };
+    Some(Failure::unmet(what).hint(hint))
 }
 
-fn kernel_name() -> String {
-    let release = nix::sys::utsname::uname().ok().map(|name| format!(" {}", name.release().display()));
-    format!("kernel{}", release.unwrap_or_default())
+fn this_kernel() -> String {
+    let release = nix::sys::utsname::uname().ok().map(|name| format!(" ({})", name.release().display()));
+    format!("this kernel{}", release.unwrap_or_default())
 }
 
 fn refused_discipline(discipline: &Discipline, why: &anyhow::Error) -> Failure {
-    let kernel = kernel_name();
-    let what = format!("cannot emulate discipline \"{discipline}\": this {kernel} refuses it: {why:#}");
+    let what = format!("cannot emulate discipline \"{discipline}\": {} refuses it: {why:#}", this_kernel());
     Failure::unmet(what).hint(OTHER_ENGINE)
 }
 

@@ -17,7 +17,7 @@ const LINKLAYER: (usize, u8) = (1, 1);
 /// The kernel's packet lengths include the Ethernet header; a link's rate does not.
 pub const ETHERNET_OVERHEAD: i32 = -14;
 /// How late the kernel's timer may be without lost time, nanoseconds. A burst of this length passes the discipline early.
-const LATE_NS: u64 = 250_000;
+const LATE_NS: u64 = 1_000_000;
 const NS_PER_SEC: u64 = 1_000_000_000;
 const BITS_PER_BYTE: u64 = 8;
 
@@ -69,13 +69,13 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn shaper_has_the_rate_and_a_bucket_of_one_packet_and_what_a_late_timer_costs() {
-        // 20 Mbit/s = 2 500 000 bytes/s = 0x2625a0, and 625 bytes in 250 us.
+        // 20 Mbit/s = 2 500 000 bytes/s = 0x2625a0, and 2500 bytes in 1 ms.
         let parms = [&[40, 0, 1, 0, 0, 1][..], &[0; 6], &[0xa0, 0x25, 0x26, 0], &[0; 24]].concat();
         let burst = |bytes: u32| [&[8, 0, 6, 0][..], &bytes.to_le_bytes()].concat();
-        assert_eq!(shaped(20_000_000).bytes(), [parms, burst(1514 + 625)].concat());
+        assert_eq!(shaped(20_000_000).bytes(), [parms, burst(1514 + 2500)].concat());
         let long = shaped(40_000_000_000).bytes();
         assert_eq!(long[12..16], [0xff; 4]);
         assert_eq!(long[40..52], [12, 0, 4, 0, 0, 0xf2, 5, 0x2a, 1, 0, 0, 0], "5 000 000 000 bytes/s");
-        assert_eq!(shaped(1_000).burst_bytes(), 1514);
+        assert_eq!(shaped(1_000).burst_bytes(), 1514, "a packet of full size at least");
     }
 }

@@ -18,6 +18,9 @@ pub const ORDERING_BYTES_PER_SEC: u64 = u32::MAX as u64;
 /// Any delay makes netem release a packet from the memory of its sender, whose small queues would otherwise limit the
 /// queue of a discipline.
 const RELEASE_NANOS: i64 = 1;
+/// How much faster than the link a serialiser behind a shaper is, in parts of 1000, so that what was early does not wait
+/// there for as long as the link is busy.
+const CATCH_UP_PERMILLE: u64 = 20;
 /// Position of a stage's number in its seed.
 const STAGE_BITS: u32 = 32;
 
@@ -102,12 +105,13 @@ pub fn stages_of(direction: &Direction, queue_pkts: u32, shaped: Option<ShapedDi
     stages
 }
 
-/// Behind a shaper, the serialiser spreads the packets of its bursts, and has no queue of its own.
+/// Behind a shaper, which holds the rate, the serialiser spreads the packets of its bursts, and has no queue of its own.
 fn rate_of(direction: &Direction, queue_pkts: u32, is_shaped: bool) -> NetemOptions {
     // One more than the queue, because netem counts the packet in the serialiser.
     let room = direction.rate.filter(|_| !is_shaped).map_or(AMPLE_PKTS, |_| queue_pkts.saturating_add(1));
+    let permille = 1000 + if is_shaped { CATCH_UP_PERMILLE } else { 0 };
     NetemOptions {
-        bytes_per_sec: direction.rate.map(|rate| rate.0 / 8),
+        bytes_per_sec: direction.rate.map(|rate| rate.0 / 8 * permille / 1000),
         duplicate: if is_shaped { 0.0 } else { direction.duplicate.0 },
         ..NetemOptions::passing(room)
     }

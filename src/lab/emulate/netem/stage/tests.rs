@@ -76,7 +76,7 @@ fn discipline_is_between_the_losses_and_a_serialiser_without_a_queue() {
     let [loss, _, rate, delay] = netems(&stages)[..] else { panic!("four stages") };
     assert_eq!((loss.loss, loss.seed, delay.delay_nanos), (0.01, Some(9), 50_000_000));
     assert_eq!(loss.delay_nanos, RELEASE_NANOS, "the sender's memory does not limit the queue");
-    assert_eq!((rate.limit_pkts, rate.bytes_per_sec), (AMPLE_PKTS, Some(12_500_000)));
+    assert_eq!((rate.limit_pkts, rate.bytes_per_sec), (AMPLE_PKTS, Some(12_750_000)));
     let reorder = Some("share=1%,by=5ms".parse().unwrap());
     let stages = stages_of(&Direction { reorder, duplicate: Share(0.02), ..direction() }, 50, shaped(), 9);
     assert_eq!(kinds(&stages), [Loss, Copy, Shape, Rate, Delay, Hold]);
