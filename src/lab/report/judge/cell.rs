@@ -182,6 +182,11 @@ impl Measurement {
         })
     }
 
+    /// With the interval of the mean clipped at the largest possible value of the metric.
+    pub fn up_to(self, most: f64) -> Measurement {
+        Measurement { ci95: self.ci95.map(|ends| interval::up_to(most, ends)), ..self }
+    }
+
     pub fn bound(&self) -> Bound {
         Bound::of_ratio(self.cut_off, 0)
     }

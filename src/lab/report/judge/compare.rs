@@ -164,7 +164,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn cell(&self, metric: &'static Metric, key: CellKey) -> ReportCell {
-        let measured = measured(self.samples_of(metric, &key));
+        let measured = measured(self.samples_of(metric, &key)).map(|measured| measured.up_to(metric.most));
         let published = self.published(metric, &key);
         let expected = self.expected_value(metric, &key);
         let ratio = self.ratio(metric, &key);

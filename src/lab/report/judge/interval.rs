@@ -36,6 +36,11 @@ pub fn from_zero([low, high]: [f64; 2]) -> [f64; 2] {
     [low.max(0.0), high.max(0.0)]
 }
 
+/// Clips an interval at the largest possible value of its metric, such as 1 of a share.
+pub fn up_to(most: f64, [low, high]: [f64; 2]) -> [f64; 2] {
+    [low.min(most), high.min(most)]
+}
+
 /// The 95 % interval of the mean: bootstrapped, or Student's clipped at 0 with fewer than [`FEWEST`] values.
 ///
 /// None: fewer than [`stats::FEWEST_FOR_INTERVAL`] values.
@@ -135,6 +140,7 @@ mod tests {
         assert_eq!(mean_interval(&values[..3]).unwrap().1, IntervalKind::Student);
         assert_eq!(mean_interval(&[0.0, 0.0, 3.0]).unwrap().0[0], 0.0, "Student's begins below");
         assert_eq!(median_interval(&values), Some([1.0, 6.0]));
+        assert_eq!(up_to(1.0, mean_interval(&[0.9, 0.99, 1.0]).unwrap().0)[1], 1.0, "Student's ends above");
     }
 
     proptest! {

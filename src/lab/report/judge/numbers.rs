@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::interval;
+use shared::model::metrics::Metric;
 use shared::model::stats;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,7 +22,8 @@ pub struct RunNumbers {
 impl RunNumbers {
     /// `None` without a value.
     pub fn of(metric: &'static str, unit: &'static str, values: Vec<f64>) -> Option<RunNumbers> {
-        let ci95 = interval::mean_interval(&values).map(|(ends, _)| ends);
+        let most = Metric::find(metric).map_or(f64::INFINITY, |metric| metric.most);
+        let ci95 = interval::mean_interval(&values).map(|(ends, _)| interval::up_to(most, ends));
         let mean = stats::mean(&values)?;
         Some(RunNumbers { metric, unit, n: values.len(), mean, ci95, values })
     }

@@ -16,6 +16,7 @@ const OF_ANY_FLOW: Metric = Metric {
     name: "",
     title: "",
     unit: "",
+    most: f64::INFINITY,
     what: "",
     source: "",
     needs: "a flow of the variant",
@@ -47,7 +48,7 @@ const COMPLETION_BY_SIZE: Metric = Metric {
 const SRTT: Metric = Metric {
     unit: "us",
     source: "RFC 6298, 2; Hyndman and Fan 1996, type 1, weighted by time",
-    needs: "events with a smoothed RTT of the variant's flows",
+    needs: "a flow of the variant that has one connection, and events with its smoothed RTT",
     needs_events: true,
     ..OF_ANY_FLOW
 };
@@ -55,7 +56,7 @@ const SRTT: Metric = Metric {
 /// Defaults of queueing delays.
 const QUEUEING: Metric = Metric {
     source: "RFC 5166, 2.1.2; Hyndman and Fan 1996, type 1, weighted by time",
-    needs: "events with RTTs of the variant's flows",
+    needs: "a flow of the variant that has one connection, and events with its RTTs",
     ..SRTT
 };
 
@@ -95,6 +96,7 @@ const FLOWS: &[Metric] = &[
         name: "share_ratio",
         title: "share",
         unit: "ratio",
+        most: 1.0,
         what: "payload of the variant's flows over that of all flows on their bottleneck, datagrams included",
         source: "RFC 2647, 3.17, as a share",
         compute: |run| exact(share_of_payload(run)),
@@ -123,6 +125,7 @@ const FLOWS: &[Metric] = &[
         name: "retrans_ratio",
         title: "retransmitted share",
         unit: "ratio",
+        most: 1.0,
         what: "retransmitted packets over packets delivered and retransmitted",
         source: "the kernel's `total_retrans` and `delivered`",
         compute: |run| exact(share(run, |flow| flow.retrans_pkts as f64, |flow| flow.delivered_pkts as f64)),
@@ -133,6 +136,7 @@ const FLOWS: &[Metric] = &[
         name: "loss_ratio",
         title: "lost share",
         unit: "ratio",
+        most: 1.0,
         what: "packets marked lost over packets delivered and marked lost",
         source: "RFC 5166, 2.1.3, as the sender sees it",
         compute: |run| exact(share(run, |flow| flow.lost_pkts as f64, |flow| flow.delivered_pkts as f64)),
@@ -153,11 +157,12 @@ const FLOWS: &[Metric] = &[
         name: "loss_peak_ratio",
         title: "lost share of the worst second",
         unit: "ratio",
+        most: 1.0,
         what: "largest share of packets marked lost in any second in which the variant's flows sent at least ten",
         source: "RFC 8084, 3, with intervals of a second",
         needs_events: true,
         compute: |run| exact(loss_peak(run)),
-        needs: "a second with ten packets of the variant's flows, and their events",
+        needs: "flows of the variant, each of one connection, a second with ten of their packets, and their events",
         ..OF_ANY_FLOW
     },
     Metric {
@@ -278,7 +283,7 @@ const FLOWS: &[Metric] = &[
         source: "the kernel's `snd_cwnd`, integrated over time",
         needs_events: true,
         compute: |run| exact(steadiness::mean_cwnd(run)),
-        needs: "events of the variant's flows",
+        needs: "a flow of the variant that has one connection, and its events",
         ..OF_ANY_FLOW
     },
     Metric {
@@ -296,12 +301,13 @@ const FLOWS: &[Metric] = &[
         name: "jain_index",
         title: "Jain's fairness index",
         unit: "ratio",
+        most: 1.0,
         what: "evenness of the goodputs of the variant's flows while all run: 1 when equal, 1/n when one has all",
         source: "Jain, Chiu and Hawe, DEC-TR-301, 1984",
         needs_events: true,
         is_per_flow: false,
         compute: |run| exact(fairness::jain(run)),
-        needs: "two flows of the variant that run at the same time, and their events",
+        needs: "two flows of the variant, each of one connection, that run at the same time, and their events",
         flows: NeededFlows::Two,
         ..OF_ANY_FLOW
     },
@@ -314,7 +320,7 @@ const FLOWS: &[Metric] = &[
         needs_events: true,
         is_per_flow: false,
         compute: fairness::convergence,
-        needs: "two flows of the variant, 5 s in which all flows run, and their events",
+        needs: "two flows of the variant, each of one connection, 5 s in which all flows run, and their events",
         flows: NeededFlows::Two,
         ..OF_ANY_FLOW
     },
@@ -327,7 +333,7 @@ const FLOWS: &[Metric] = &[
         needs_events: true,
         is_per_flow: false,
         compute: |run| exact(fairness::friendliness(run)),
-        needs: "a flow beside the variant's that runs at the same time, and their events",
+        needs: "a flow beside the variant's that runs at the same time, each of one connection, and their events",
         flows: NeededFlows::Beside,
         ..OF_ANY_FLOW
     },
@@ -339,7 +345,7 @@ const FLOWS: &[Metric] = &[
         source: "Wei, Jin, Low and Hegde, IEEE/ACM ToN 14(6), 2006",
         needs_events: true,
         compute: |run| exact(steadiness::stability(run)),
-        needs: "two seconds in which all flows run, and their events",
+        needs: "flows of one connection each, two seconds in which all run, and their events",
         ..OF_ANY_FLOW
     },
     Metric {
@@ -350,7 +356,7 @@ const FLOWS: &[Metric] = &[
         source: "Ha and Rhee, Computer Networks 55(9), 2011",
         needs_events: true,
         compute: |run| exact(slow_start::overshoot(run)),
-        needs: "a first slow start that ends, and its events",
+        needs: "flows of the variant, each of one connection, a first slow start that ends, and their events",
         ..OF_ANY_FLOW
     },
 ];

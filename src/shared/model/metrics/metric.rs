@@ -27,6 +27,8 @@ pub struct Metric {
     pub title: &'static str,
     /// "pkts", "bit/s", "us", "s" or "ratio".
     pub unit: &'static str,
+    /// Largest possible value: 1 of a share.
+    pub most: f64,
     /// Its meaning, in one sentence.
     pub what: &'static str,
     /// Where its definition comes from.

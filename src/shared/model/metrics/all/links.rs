@@ -20,6 +20,7 @@ const WAIT: Metric = Metric { unit: "us", ..QUEUE };
 /// Defaults of what only a link's counters of a whole run have.
 const WHOLE_RUN: Metric = Metric {
     unit: "ratio",
+    most: 1.0,
     source: "the link's counters",
     needs: "a link that limits the variant's flows, and all of the run",
     needs_queues: false,
@@ -29,6 +30,7 @@ const WHOLE_RUN: Metric = Metric {
 /// Defaults of waits by packet.
 const PACKET_WAIT: Metric = Metric {
     unit: "us",
+    most: f64::INFINITY,
     source: "RFC 7567, 2.1; a histogram of the link with buckets of 3 %",
     needs: "a link that limits the variant's flows in virtual time or by the user-space emulator, and all of the run",
     ..WHOLE_RUN
@@ -45,7 +47,7 @@ const OWN_WAIT: Metric = Metric {
 const ONE_WAY: Metric = Metric {
     unit: "us",
     source: "RFC 7679, 3; ITU-T G.114",
-    needs: "a flow of datagrams, in virtual time or on a real kernel",
+    needs: "a datagram that arrived, in virtual time, or on a real kernel with the 44 bytes that carry its time",
     ..OF_ANY_FLOW
 };
 
@@ -156,6 +158,7 @@ pub(super) const LINKS: &[Metric] = &[
         name: "policed_pkts",
         title: "dropped by the policer",
         unit: "pkts",
+        most: f64::INFINITY,
         what: "packets of all flows that the policer dropped at the link that limits the variant's flows",
         compute: |run| exact(queue::of_whole_run(run, |link| Some(link.policed_pkts as f64))),
         ..WHOLE_RUN
@@ -194,6 +197,7 @@ pub(super) const LINKS: &[Metric] = &[
         name: "late_ratio",
         title: "late share",
         unit: "ratio",
+        most: 1.0,
         what: "share of frames, or of datagrams that are not part of one, that did not arrive whole within `deadline`; of several flows the largest",
         compute: |run| exact(datagrams::late_share(run)),
         ..ONE_WAY
