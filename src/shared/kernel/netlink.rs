@@ -324,6 +324,7 @@ pub fn refused(error: rtnetlink::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rtnetlink::packet_core::Nla as _;
 
     #[test]
     fn transmit_counters_are_read_from_their_columns() {

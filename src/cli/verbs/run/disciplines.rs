@@ -30,7 +30,10 @@ pub fn check<'a>(scenario: &Scenario, cells: impl Iterator<Item = &'a Cell>, cho
     let Some(discipline) = known.first() else { return Ok(()) };
     for (cell, link) in &links {
         if let Some((side, field, what)) = netem::beyond(&link.directions) {
-            let what = format!("cannot emulate discipline \"{discipline}\" together with {what}");
+            let what = match field {
+                "discipline" => format!("cannot emulate {what}"),
+                _ => format!("cannot emulate discipline \"{discipline}\" together with {what}"),
+            };
             let why = Failure::unmet(what).hint(OTHER_ENGINE);
             return Err(scenario.mistake_in_link(cell, link, (side, field), why).into());
         }
