@@ -146,7 +146,7 @@ fn losses_copies_and_delays_are_around_the_discipline() {
     let mixed = Direction {
         loss: Share(0.05).into(),
         duplicate: Share(0.1),
-        jitter: Duration::from_millis(3),
+        jitter: Duration::from_millis(3).into(),
         reorder: Some("share=1%,by=20ms".parse().unwrap()),
         ..queued("codel")
     };

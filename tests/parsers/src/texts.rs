@@ -11,7 +11,7 @@ use tccc::ns2::output;
 use tccc::ns2::script::Simulation;
 use tccc::path::loss::{LossPositions, LossText};
 use tccc::path::rate_trace::{RateText, RateTrace};
-use tccc::path::{acks, reorder};
+use tccc::path::{hold, jitter, reorder};
 use tccc::policy::rule::{GuardLimit, Ports};
 use tccc::scenario::{Cell, Ns2Spec, Scenario};
 use tccc::units::prefix::Prefix;
@@ -82,7 +82,9 @@ pub fn read_path(bytes: &[u8], _scratch: &Path) {
     }
     let _ = LossPositions::read("x", &text);
     let _ = text.parse::<reorder::Reorder>();
-    let _ = text.parse::<acks::AckHold>();
+    let _ = text.parse::<hold::Hold>();
+    let _ = text.parse::<hold::PacketHold>();
+    let _ = text.parse::<jitter::Jitter>();
     if let Ok(loss) = text.parse::<LossText>() {
         let _ = format!("{loss:?}");
     }
