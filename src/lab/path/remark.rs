@@ -63,7 +63,9 @@ impl FromStr for Remark {
 fn read(text: &str) -> Result<Remark, String> {
     let named = NamedValues::split(text, ["ecn", "dscp"])?;
     let wrong = |text: &str, expected: &str| format!("\"{}\": expected {expected}", shown(text));
-    let ecn = named.optional("ecn", |text| text.parse().map_err(|_| wrong(text, &EcnRemark::VARIANTS.join(" or "))))?;
+    let ecn = named.optional("ecn", |text| {
+        text.parse().map_err(|_| wrong(text, &format!("one of {}", EcnRemark::VARIANTS.join(", "))))
+    })?;
     let dscp = named.optional("dscp", |text| if text == "0" { Ok(()) } else { Err(wrong(text, "0")) })?;
     Ok(Remark { ecn, clears_dscp: dscp.is_some() })
 }
@@ -92,7 +94,7 @@ mod tests {
         assert_eq!((bits("ecn=bleached"), bits("ecn=ect0")), ((0x03, 0), (0, ECT_1)));
         assert_eq!(bits("ecn=ect1"), (0, ECT_0));
         let refused = |text: &str| text.parse::<Remark>().unwrap_err().expected;
-        assert_eq!(refused("ecn=off"), "ecn = \"off\": expected bleached or ect0 or ect1");
+        assert_eq!(refused("ecn=off"), "ecn = \"off\": expected one of bleached, ect0, ect1");
         assert_eq!(refused("dscp=46"), "dscp = \"46\": expected 0");
         assert_eq!(refused("tos=0"), "\"tos\": expected one of ecn, dscp");
         assert_eq!(refused(""), "\"\": expected name=value");
