@@ -111,6 +111,9 @@ impl QueueLimit {
     }
 }
 
+/// A queue discipline, and its options as the kernel reads them.
+type WithOptions<'a> = (&'a Discipline, Vec<u8>);
+
 impl LinkConfig {
     /// # Errors
     /// The first field that is out of range, as a usage failure.
@@ -211,7 +214,7 @@ impl LinkConfig {
     /// Empty: it has a drop-tail queue.
     ///
     /// Errors: there is no rate; the parameters do not fit together. With the index of the change, if one has it.
-    pub(crate) fn options(&self, direction: usize) -> Result<Vec<(&Discipline, Vec<u8>)>, (Option<usize>, ParseError)> {
+    pub(crate) fn options(&self, direction: usize) -> Result<Vec<WithOptions<'_>>, (Option<usize>, ParseError)> {
         let Direction { discipline, rate, queue, changes, .. } = &self.directions[direction];
         let (mut rate, mut queue, mut all) = (*rate, *queue, Vec::new());
         let first = discipline.as_ref().map(|discipline| self.options_of(direction, discipline, rate, queue));
@@ -230,7 +233,7 @@ impl LinkConfig {
         discipline: &'a Discipline,
         rate: Option<BitsPerSec>,
         queue: QueueSize,
-    ) -> Result<(&'a Discipline, Vec<u8>), ParseError> {
+    ) -> Result<WithOptions<'a>, ParseError> {
         let wrong = |why| ParseError::because(discipline, why);
         let rate = rate.ok_or_else(|| wrong("needs a rate: without one no packet waits".to_owned()))?;
         let link = LinkFacts { rate, limit: self.limit_of(direction, queue)?, mtu: self.mtu };

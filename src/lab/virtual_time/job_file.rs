@@ -34,9 +34,9 @@ pub struct GuestResults {
 }
 
 /// Memory of a guest's kernel and its first process.
-const GUEST_MB: u64 = 256;
+const GUEST_MB: u64 = 128;
 /// Connections for which that memory is enough, and memory of each further one: both of its sockets.
-const CONNECTIONS: u64 = 10_000;
+const CONNECTIONS: u64 = 2_000;
 const CONNECTION_KB: u64 = 8;
 /// Memory per byte of a packet: the unused part of its buffer, its headers, and the sender's copy.
 const BYTES_A_BYTE: u64 = 4;

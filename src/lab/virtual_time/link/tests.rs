@@ -20,14 +20,12 @@ fn counters_of_several_directions_are_read_in_order() {
     let mut waits = [0u64; TIME_BUCKETS];
     let none = waits;
     waits[TIME_BUCKETS - 1] = 7;
-    let ends = [(first.as_bytes(), &[5u64, 6][..], &none), (second.as_bytes(), &[], &waits)];
+    let ends: [(&[u8], &[u64], _); 2] = [(first.as_bytes(), &[5, 6], &none), (second.as_bytes(), &[], &waits)];
     let mut of_flow = [0u32; TIME_BUCKETS];
     of_flow[33] = 5;
     let flows = [[0u64.as_bytes(), &[]].concat(), [1u64.as_bytes(), 7u64.as_bytes(), of_flow.as_bytes()].concat()];
-    let direction = |((counters, lost, waits), flows): ((&[u8], &[u64], &[u64; TIME_BUCKETS]), Vec<u8>)| {
-        [counters, lost.as_bytes(), waits.as_bytes(), &flows].concat()
-    };
-    let bytes: Vec<u8> = ends.into_iter().zip(flows).flat_map(direction).collect();
+    let ends = ends.map(|(counters, lost, waits)| [counters, lost.as_bytes(), waits.as_bytes()].concat());
+    let bytes = ends.into_iter().zip(flows).flat_map(|(end, flows)| end.into_iter().chain(flows)).collect::<Vec<_>>();
     let read = counters(&bytes).unwrap();
     assert!(read[0].flow_waits.is_empty() && read[1].flow_waits.len() == 1);
     let (number, waits) = read[1].flow_waits[0];
