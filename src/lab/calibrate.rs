@@ -51,6 +51,8 @@ const LOSS_LOAD: f64 = 0.5;
 /// Rate of the flood that measures the path's rate, as a share of that rate.
 const FLOOD_LOAD: f64 = 1.15;
 const FLOOD_TIME: Duration = Duration::from_millis(800);
+/// Groups of a flood whose packets arrive in bursts: a long group, after one that does not count.
+const BUNCHED_GROUPS: usize = 2;
 /// Fewest packets of a flood.
 const FLOOD_PACKETS: f64 = 80.0;
 
@@ -114,6 +116,8 @@ struct ExpectedPath {
     rtt: Duration,
     /// Most that jitter adds to a round trip.
     jitter: Duration,
+    /// Most by which packets of one direction wait for others and arrive in bursts.
+    bunched: Duration,
     /// Most that reordering adds to a round trip.
     held_back: Duration,
     /// Share of round trips that reordering does not delay.
@@ -130,12 +134,14 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
     let mut rate_bps = f64::INFINITY;
     let mut passing = 1.0;
     let mut queue_pkts = u32::MAX;
+    let mut bunched = Duration::ZERO;
     let slowest = way.there.iter().filter_map(|hop| hop.direction(links).rate).min();
     let flood = slowest.map_or(0.0, |rate| flood_packets(rate.0 as f64, mtu)) as u64;
     for hop in &way.there {
         let there = hop.direction(links);
         let loss = share_of_flood(&there.loss, flood);
         passing *= 1.0 - loss;
+        bunched += there.bunched_up();
         rate_bps *= 1.0 - loss; // lost packets do not reach the queue
         let own = there.discipline.as_ref().and_then(Discipline::own_rate);
         rate_bps = [there.rate, own].into_iter().flatten().fold(rate_bps, |least, rate| least.min(rate.0 as f64));
@@ -143,7 +149,8 @@ fn expected(links: &[LinkSpec], way: &RoundTrip, mtu: u32) -> ExpectedPath {
         queue_pkts = queue_pkts.min(limits.map_or(u32::MAX, |limits| limits[hop.side].full_pkts(mtu)));
     }
     let rate_bps = rate_bps.is_finite().then_some(rate_bps);
-    let mut expected = ExpectedPath { rate_bps, loss: 1.0 - passing, queue_pkts, in_order: 1.0, ..Default::default() };
+    let loss = 1.0 - passing;
+    let mut expected = ExpectedPath { rate_bps, loss, queue_pkts, bunched, in_order: 1.0, ..Default::default() };
     for direction in way.directions(links) {
         let serialisation = direction.rate.map_or(0.0, |rate| f64::from(8 * RTT_PACKET_BYTES) / rate.0 as f64);
         let serialisation = Duration::from_secs_f64(serialisation);
@@ -287,8 +294,11 @@ impl CalibratedPath<'_> {
             settle: expected.patience(Duration::from_millis(200)),
         };
         let (_, arrivals) = receiver.count(from, &stream)?;
-        let measured = arrival_rate(&arrivals).unwrap_or(0.0) * bits;
-        let allowed = [rate * (1.0 - RATE_TOLERANCE), rate * (1.0 + RATE_TOLERANCE)];
+        let groups = if expected.bunched.is_zero() { FLOOD_GROUPS } else { BUNCHED_GROUPS };
+        let measured = arrival_rate(&arrivals, groups).unwrap_or(0.0) * bits;
+        let group = FLOOD_TIME / groups as u32;
+        let tolerance = RATE_TOLERANCE + expected.bunched.as_secs_f64() / group.as_secs_f64();
+        let allowed = [1.0 - tolerance.min(1.0), 1.0 + tolerance].map(|share| rate * share);
         Ok(self.calibration("rate", "bit/s", [rate, measured], allowed))
     }
 }
@@ -298,16 +308,16 @@ fn flood_packets(rate_bps: f64, mtu: u32) -> f64 {
     (FLOOD_LOAD * rate_bps / f64::from(8 * mtu) * FLOOD_TIME.as_secs_f64()).max(FLOOD_PACKETS)
 }
 
-/// Packets per second: the median over groups of arrivals, which a short stall of this host does not change.
+/// Packets per second: the median over this many groups of arrivals, which a short stall of this host does not change.
 ///
 /// The first group does not count, because arrivals follow the sender until the queue is full. `None` if there are too
 /// few packets.
-fn arrival_rate(arrivals: &[Duration]) -> Option<f64> {
-    let size = arrivals.len() / FLOOD_GROUPS;
+fn arrival_rate(arrivals: &[Duration], groups: usize) -> Option<f64> {
+    let size = arrivals.len() / groups;
     if size < 2 {
         return None;
     }
-    let mut rates: Vec<f64> = (1..FLOOD_GROUPS)
+    let mut rates: Vec<f64> = (1..groups)
         .map(|group| {
             let group = &arrivals[group * size - 1..(group + 1) * size];
             size as f64 / (group[size] - group[0]).as_secs_f64()
@@ -362,8 +372,8 @@ mod tests {
         for late in &mut arrivals[450..] {
             *late += Duration::from_millis(300);
         }
-        assert!((arrival_rate(&arrivals).unwrap() - 1000.0).abs() < 1.0);
-        assert_eq!(arrival_rate(&arrivals[..10]), None);
+        assert!((arrival_rate(&arrivals, FLOOD_GROUPS).unwrap() - 1000.0).abs() < 1.0);
+        assert_eq!(arrival_rate(&arrivals[..10], FLOOD_GROUPS), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn check(cell: &Cell) -> Result<(), Failure> {
     for link in &cell.links {
         let lacking = link.directions.iter().find_map(Direction::beyond_plain);
         if let Some(lacking) = lacking {
-            let what = format!("cannot simulate the link {}: ns-2's links have no {lacking} here", link.name());
+            let what = format!("cannot simulate the link {}: ns-2 does not support {lacking} here", link.name());
             return Err(Failure::usage(what).hint("leave it out, or run the scenario with `--engine kernel`"));
         }
         if link.directions.iter().any(|direction| direction.queue == QueueSize::Packets(1)) {

@@ -102,7 +102,7 @@ fn path_that_ns2_does_not_support_is_refused() {
         ("ack_loss = \"1%\"", "losses of acknowledgements alone"),
     ] {
         let text = TEXT.replace("delay = \"20ms\"", &format!("delay = \"20ms\"\n{field}"));
-        assert_eq!(refusal(&text), format!("cannot simulate the link a-b: ns-2's links have no {what} here"));
+        assert_eq!(refusal(&text), format!("cannot simulate the link a-b: ns-2 does not support {what} here"));
     }
     let short = refusal(&TEXT.replacen("50pkts", "1pkts", 1));
     assert_eq!(short, "cannot simulate the link a-b: ns-2's queue of 1pkts drops every packet");

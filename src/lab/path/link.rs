@@ -362,6 +362,12 @@ impl Direction {
         self.hold.map_or(Duration::ZERO, |PacketHold(hold)| hold.time)
     }
 
+    /// Longest time by which packets wait for each other, and then arrive in a burst.
+    pub(crate) fn bunched_up(&self) -> Duration {
+        let late = if matches!(self.jitter, Jitter::Wifi(_)) { self.jitter.longest() } else { Duration::ZERO };
+        self.batched_up() + late
+    }
+
     fn out_of_range(&self) -> Option<(&'static str, ParseError)> {
         let unread = || {
             let trace = self.trace.as_ref().filter(|trace| trace.times_ms.is_empty())?;

@@ -140,7 +140,7 @@ fields! {
         /// Payload of a request, which the receiver sends before each transfer of a `size`. The sender answers when all of it
         /// has arrived. Completion times then count from the moment at which the request is sent, which is when the
         /// connection exists. With `keep_alive`, a request waits for the response to the one before, and `interval` counts
-        /// from the first request. ns-2 does not support this.
+        /// from the first request. It is from 1B to 16000B. ns-2 does not support this.
         /// Example: request = "300B"
         request: Bytes = Data, unless "the sender begins";
         /// Program that sends a flow without a `size`. iperf3 counts in whole seconds, from its first data. `tccc`
@@ -160,7 +160,9 @@ fields! {
         frames: FrameSpec = Is("text"), unless "single datagrams at `rate`";
         /// The flow sends for the time `on` and pauses for the time `off`, in turn. It may send bulk data, data at a `rate`, or
         /// datagrams. Bulk data is then sent by tccc. With `distribution=exponential`, the times are drawn by the seed, and
-        /// `on` and `off` are their means. All runs of one repeat draw the same, on every engine. ns-2 does not support this.
+        /// `on` and `off` are their means. All variants of a repeat draw the same at one point of the sweep, on every engine. Each
+        /// time is from 1ms to 86400s. The goodput of data at a `rate` does not count pauses before and after the data. ns-2
+        /// does not support this.
         /// Example: bursts = "on=2s,off=1s"
         /// Example: bursts = "on=350ms,off=650ms,distribution=exponential"
         bursts: BurstSpec = Is("text"), unless "no pauses";

@@ -42,10 +42,10 @@ fields! {
         delay: Duration = UP_TO_10S, or "0s";
         /// Random addition to the delay, uniform from 0 to this value of at most 10s. `wifi` is that of a Wi-Fi with busy
         /// neighbours, by the formula of draft-huitema-ccwg-c4-test-04. Jitter never reorders packets: those behind a
-        /// late one leave in a burst. The draft's `mean` is from 1ms to 91ms, and its draws are 0.3 ms less on average.
-        /// Netem does not support `wifi`.
+        /// late one leave in a burst. The draft's `mean` is from 1ms to 91ms and that of the draws, which are 0.3 ms less. A
+        /// busy flow nearly always waits behind a late packet, for some 90 ms. Netem does not support `wifi`.
         /// Example: jitter = "2ms"
-        /// Example: jitter = "wifi:mean=7ms" # 7 % of the packets are some 90 ms late
+        /// Example: jitter = "wifi:mean=7ms" # 7 % of the draws are some 90 ms
         jitter: Jitter = Is("time or wifi"), or "0s";
         /// Size of the drop-tail queue in front of the rate: at most 100000pkts or 150MB. The unit `bdp` is the rate
         /// times both delays. Netem converts bytes to packets of full size.
