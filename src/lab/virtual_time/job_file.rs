@@ -35,6 +35,8 @@ pub struct GuestResults {
 
 /// Memory of a guest's kernel and its first process.
 const GUEST_MB: u64 = 128;
+/// Memory of a flow: the largest send buffer of a socket.
+const FLOW_MB: u64 = 4;
 /// Connections for which that memory is enough, and memory of each further one: both of its sockets.
 const CONNECTIONS: u64 = 2_000;
 const CONNECTION_KB: u64 = 8;
@@ -91,7 +93,8 @@ impl<'a> GuestSetting<'a> {
         let connections = flows.last().map_or(0, |last| u64::from(last.connections().end));
         let sockets_mb = connections.saturating_sub(CONNECTIONS) * CONNECTION_KB / 1024;
         let samples_mb = samples_mb(&layout, cell.duration, sample);
-        let memory_mb = (GUEST_MB + events_mb + sockets_mb + on_the_way_mb + samples_mb) as u32;
+        let flows_mb = FLOW_MB * flows.len() as u64;
+        let memory_mb = (GUEST_MB + flows_mb + events_mb + sockets_mb + on_the_way_mb + samples_mb) as u32;
         let fixed = plan.virtual_time.unwrap_or_default().host_delay;
         Ok(GuestSetting { cell, layout, fixed, flows, modules: loads, requests, events_mb, memory_mb })
     }
