@@ -204,7 +204,7 @@ fn what_the_simulator_cannot_do_is_refused_with_the_reason() {
     };
     refuses("[ns2]", "[ns2]", "--link tunlink", "`--link` does not apply to `--engine ns2`");
     let jitter = "delay = \"10ms\"\njitter = \"1ms\"";
-    refuses("delay = \"10ms\"", jitter, "", "the link n3-n4: ns-2's links have no jitter here");
+    refuses("delay = \"10ms\"", jitter, "", "the link n3-n4: ns-2 does not support jitter here");
     check(2, &mut simulate(&scenario("smoke/loss-sweep.toml"), &out, ""))
         .stderr_has("cannot simulate \"loss-sweep\": it has no [ns2]");
     assert!(!out.exists());

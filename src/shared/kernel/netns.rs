@@ -45,8 +45,9 @@ impl Netns {
     /// # Errors
     /// Not permitted (needs CAP_SYS_ADMIN); too many namespaces.
     pub fn create() -> Result<Self> {
-        let _back = Back::here()?;
+        let here = own_namespace()?;
         unshare(CloneFlags::CLONE_NEWNET).map_err(refused).context("create a network namespace")?;
+        let _back = Back(here);
         Self::current()
     }
 
@@ -140,8 +141,9 @@ impl Netns {
     /// # Errors
     /// Not permitted to enter; those of `work`.
     pub fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _back = Back::here()?;
+        let here = own_namespace()?;
         self.enter_for_good().context("enter the network namespace")?;
+        let _back = Back(here); // not before: a thread that may not enter may not return either
         work()
     }
 }
@@ -149,10 +151,8 @@ impl Netns {
 /// Returns the thread to its earlier namespace when dropped, also during a panic.
 struct Back(File);
 
-impl Back {
-    fn here() -> Result<Self> {
-        Ok(Back(File::open(HERE).with_context(|| format!("open \"{HERE}\""))?))
-    }
+fn own_namespace() -> Result<File> {
+    File::open(HERE).with_context(|| format!("open \"{HERE}\""))
 }
 
 impl Drop for Back {
