@@ -109,17 +109,17 @@ struct tccc_link_request {
 	char device[TCCC_DEVICE_NAME]; /* of the guest; the emulator ignores it */
 	u64 rate_bps;		       /* 0: serialisation takes no time */
 	u64 delay_ns;
-	u64 jitter;	       /* random addition to the delay, without reordering; as in TCCC_CHANGE_JITTER */
-	u64 held_back_ns;      /* additional delay of packets that others may overtake */
-	u64 held_back;	       /* share */
-	u64 duplicate;	       /* share */
-	u64 ack_loss;	       /* share, of pure acknowledgements */
-	u64 host_delay_ns;     /* largest random delay before the link, uniform, without reordering */
-	u64 service_cleared;   /* bits of the IP header's second byte that become 0 when a packet enters */
-	u64 ect_replaced; /* a codepoint in that byte, ECT(0) or ECT(1), that becomes the other one; 0: none */
-	u64 policer_bps;       /* packets above this rate are dropped before the queue; 0: none */
-	u64 policer_burst_ns;  /* what passes at once, as time at this rate */
-	u64 sample_ns;	       /* between samples of the queue; 0: none */
+	u64 jitter;	      /* random addition to the delay, without reordering; as in TCCC_CHANGE_JITTER */
+	u64 held_back_ns;     /* additional delay of packets that others may overtake */
+	u64 held_back;	      /* share */
+	u64 duplicate;	      /* share */
+	u64 ack_loss;	      /* share, of pure acknowledgements */
+	u64 host_delay_ns;    /* largest random delay before the link, uniform, without reordering */
+	u64 service_cleared;  /* bits of the IP header's second byte that become 0 when a packet enters */
+	u64 ect_replaced;     /* a codepoint in that byte, ECT(0) or ECT(1), that becomes the other one; 0: none */
+	u64 policer_bps;      /* packets above this rate are dropped before the queue; 0: none */
+	u64 policer_burst_ns; /* what passes at once, as time at this rate */
+	u64 sample_ns;	      /* between samples of the queue; 0: none */
 	struct tccc_limit queue;
 	struct tccc_limit queue_low; /* for packets of low priority */
 	struct tccc_limit mark;	     /* a packet that finds at least this much in the queue is marked */
