@@ -24,7 +24,7 @@ struct link {
 static inline void link_count_wait(struct link *link, const struct sk_buff *skb)
 {
 	if (link->shaper.has_queue)
-		flow_waits_add(&link->flow_waits, skb, link->shaper.last_wait_ns);
+		flow_waits_add(&link->flow_waits, skb, link->shaper.last_wait_bucket);
 }
 
 /* The private part of a qdisc. */

@@ -35,8 +35,8 @@ static inline u32 flow_of(const struct sk_buff *skb)
 	return server < TCCC_LAP_SERVERS * TCCC_LAPS_MAX ? server % TCCC_LAP_SERVERS : TCCC_FLOWS_MAX;
 }
 
-/* Counts the wait of a packet. One without memory for its flow is not counted. */
-static inline void flow_waits_add(struct flow_waits *waits, const struct sk_buff *skb, u64 wait_ns)
+/* Counts the wait of a packet, which is in this bucket. One without memory for its flow is not counted. */
+static inline void flow_waits_add(struct flow_waits *waits, const struct sk_buff *skb, u32 bucket)
 {
 	const u32 flow = flow_of(skb);
 
@@ -47,7 +47,7 @@ static inline void flow_waits_add(struct flow_waits *waits, const struct sk_buff
 		if (!waits->counts[flow])
 			return;
 	}
-	waits->counts[flow][times_bucket(wait_ns)]++;
+	waits->counts[flow][bucket]++;
 }
 
 /* Forgets all waits. */

@@ -61,9 +61,10 @@ struct shaper {
 	bool is_marked;
 	u64 last_arrival_ns;
 	u64 last_due_ns;
-	u64 last_wait_ns;   /* of the packet that left the queue last, or has been told when it will */
-	bool is_policing;   /* not before the run: calibration measures the link alone */
-	u64 bucket_full_ns; /* when the policer's bucket is full again, if nothing more comes */
+	u64 last_wait_ns;     /* of the packet that left the queue last, or has been told when it will */
+	u32 last_wait_bucket; /* of that wait in the histogram, if there is a queue */
+	bool is_policing;     /* not before the run: calibration measures the link alone */
+	u64 bucket_full_ns;   /* when the policer's bucket is full again, if nothing more comes */
 	struct waiting_queue queue;
 	struct queue_samples samples;
 	struct times waits; /* of packets in the queue, until their first bit is sent; empty if the link has no rate */
@@ -233,7 +234,7 @@ static inline struct verdict shaper_leave_queue(struct shaper *shaper, u64 from_
 	u64 left_ns = serialiser_take(&shaper->serialiser, from_ns, bytes);
 
 	if (shaper->has_queue)
-		times_add(&shaper->waits, wait_ns);
+		shaper->last_wait_bucket = times_add(&shaper->waits, wait_ns);
 	shaper->last_wait_ns = wait_ns;
 	left_ns += steps_at(&shaper->delay, left_ns) + terms->jitter_ns;
 	if (left_ns > shaper->last_due_ns)

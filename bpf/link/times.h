@@ -26,9 +26,13 @@ static inline u32 times_bucket(u64 time_ns)
 	return bucket < TCCC_TIMES_BUCKETS ? bucket : TCCC_TIMES_BUCKETS - 1;
 }
 
-static inline void times_add(struct times *times, u64 time_ns)
+/* Returns the bucket of the time. */
+static inline u32 times_add(struct times *times, u64 time_ns)
 {
-	times->counts[times_bucket(time_ns)]++;
+	const u32 bucket = times_bucket(time_ns);
+
+	times->counts[bucket]++;
+	return bucket;
 }
 
 #endif
