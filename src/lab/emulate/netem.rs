@@ -274,7 +274,7 @@ mod tests {
     use crate::path::loss::LossPositions;
     use shared::units::{BitsPerSec, QueueSize, Share};
 
-    fn direction() -> Direction {
+    pub(super) fn direction() -> Direction {
         Direction {
             rate: Some(BitsPerSec(100_000_000)),
             delay: Duration::from_millis(50),

@@ -1,19 +1,9 @@
 //! The stages of directions, and their counts.
 
+use super::super::tests::direction;
 use super::*;
 use crate::path::loss::{Gilbert, LossModel};
-use shared::units::{BitsPerSec, QueueSize, Share};
-
-fn direction() -> Direction {
-    Direction {
-        rate: Some(BitsPerSec(100_000_000)),
-        delay: Duration::from_millis(50),
-        queue: QueueSize::Packets(50),
-        loss: Share(0.01).into(),
-        seed: 7,
-        ..Direction::default()
-    }
-}
+use shared::units::{BitsPerSec, Share};
 
 fn shaped() -> Option<ShapedDiscipline> {
     let discipline = "codel".parse().unwrap();
