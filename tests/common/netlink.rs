@@ -1,14 +1,10 @@
 //! Two rtnetlink requests: add a qdisc to the loopback interface, and list all queueing disciplines.
 
 use anyhow::Result;
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use rtnetlink::Handle;
-use rtnetlink::packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
-use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use tccc::kernel::netlink::with_handle;
-use tccc::kernel::netns::Netns;
+use tccc::kernel::netlink::{self, ask};
 
 const TCA_OPTIONS: u16 = 2;
 
@@ -28,31 +24,18 @@ pub fn add_to_loopback(kind: &str, options: &[u32]) -> Result<()> {
         let bytes = options.iter().flat_map(|word| word.to_ne_bytes()).collect();
         message.attributes.push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, bytes)));
     }
-    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
-    request.header.flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
-    with_handle(&Netns::current()?, async |mut handle| {
-        let mut answers = handle.request(request)?;
-        while let Some(answer) = answers.next().await {
-            match answer.payload {
-                NetlinkPayload::Error(refusal) if refusal.code.is_some() => return Err(refusal.to_io().into()),
-                _ => {}
-            }
-        }
-        Ok(())
-    })
+    ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
 }
 
 /// Every queueing discipline of this thread's namespace, one line each.
 pub fn qdiscs() -> Result<Vec<String>> {
-    let list = async |handle: Handle| Ok(handle.qdisc().get().execute().try_collect::<Vec<_>>().await?);
-    let lines =
-        with_handle(&Netns::current()?, list)?.into_iter().filter_map(|TcMessage { header, attributes, .. }| {
-            let kind = attributes.into_iter().find_map(|attribute| match attribute {
-                TcAttribute::Kind(kind) => Some(kind),
-                _ => None,
-            })?;
-            let interface = nix::net::if_::if_indextoname(header.index as u32).unwrap_or_default();
-            Some(format!("qdisc: {kind} at {:#x} of {}", u32::from(header.parent), interface.to_string_lossy()))
-        });
+    let lines = netlink::qdiscs()?.into_iter().filter_map(|TcMessage { header, attributes, .. }| {
+        let kind = attributes.into_iter().find_map(|attribute| match attribute {
+            TcAttribute::Kind(kind) => Some(kind),
+            _ => None,
+        })?;
+        let interface = nix::net::if_::if_indextoname(header.index as u32).unwrap_or_default();
+        Some(format!("qdisc: {kind} at {:#x} of {}", u32::from(header.parent), interface.to_string_lossy()))
+    });
     Ok(lines.collect())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use crate::path::LinkConfig;
 use crate::path::discipline::FIRST_CLASS;
-use shared::kernel::netlink::{set_qdisc, with_handle};
+use shared::kernel::netlink::set_qdisc;
 use shared::kernel::netns::Netns;
 
 /// Does nothing if the direction has a drop-tail queue. The laboratory already knows the link. Disciplines that follow the
@@ -16,7 +16,8 @@ pub fn set(netns: &Netns, device: &str, config: &LinkConfig, direction: usize) -
     let disciplines = config.options(direction).map_err(|(_, wrong)| wrong)?;
     for (class, (discipline, options)) in (FIRST_CLASS..).zip(disciplines) {
         let qdisc = discipline.as_child(class, options);
-        with_handle(netns, async |mut handle| set_qdisc(&mut handle, device, qdisc).await)
+        netns
+            .run(|| set_qdisc(device, qdisc))
             .with_context(|| format!("add the queue discipline \"{discipline}\" to \"{device}\""))?;
     }
     Ok(())

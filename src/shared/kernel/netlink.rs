@@ -8,14 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use futures_util::StreamExt;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;
 use rtnetlink::packet_core::{
-    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
-    NetlinkPayload,
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
@@ -92,7 +91,8 @@ pub fn ask(message: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkM
     }
 }
 
-/// Runs `work` with an rtnetlink connection inside the namespace.
+/// Runs `work` with an rtnetlink connection inside the namespace, for requests that only rtnetlink's own builders make.
+/// [`ask`] is for all others: it needs no runtime.
 ///
 /// # Errors
 /// Not permitted to enter; no rtnetlink; those of `work`.
@@ -281,27 +281,27 @@ fn size_spec(overhead: i32) -> [[u8; 4]; 6] {
     [[0; 4], overhead.to_ne_bytes(), [0; 4], [0; 4], [0; 4], [0; 4]]
 }
 
-/// Adds a queue discipline, as `tc qdisc replace` does. One that is there and of the same kind keeps its packets.
+/// Adds a queue discipline in this thread's namespace, as `tc qdisc replace` does. One that is there and of the same kind keeps its packets.
 ///
 /// # Errors
 /// No such interface; the kernel has no such discipline, or refuses its options.
-pub async fn set_qdisc(handle: &mut Handle, interface: &str, qdisc: Qdisc<'_>) -> Result<()> {
+pub fn set_qdisc(interface: &str, qdisc: Qdisc<'_>) -> Result<()> {
     let mut message = TcMessage::default();
     message.header.index = if_nametoindex(interface)? as i32;
     message.header.parent = qdisc.parent;
     message.header.handle = qdisc.handle;
     message.attributes = qdisc.attributes();
-    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
-    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-    let mut answers = handle.request(request).map_err(refused)?;
-    while let Some(answer) = answers.next().await {
-        if let NetlinkPayload::Error(error) = answer.payload
-            && error.code.is_some()
-        {
-            return Err(refused(rtnetlink::Error::NetlinkError(error)));
-        }
-    }
-    Ok(())
+    ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+}
+
+/// The queue disciplines of every interface in this thread's namespace.
+///
+/// # Errors
+/// No rtnetlink.
+pub fn qdiscs() -> Result<Vec<TcMessage>> {
+    let answers = ask(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()), NLM_F_DUMP)?;
+    let qdisc = |message| if let RouteNetlinkMessage::NewQueueDiscipline(qdisc) = message { Some(qdisc) } else { None };
+    Ok(answers.into_iter().filter_map(qdisc).collect())
 }
 
 /// Appends an attribute to a message of netlink.

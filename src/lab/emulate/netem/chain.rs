@@ -7,11 +7,9 @@
 //! next.
 
 use anyhow::{Context, Result, anyhow};
-use futures_util::TryStreamExt;
 use nix::net::if_::if_nametoindex;
-use rtnetlink::Handle;
 use rtnetlink::packet_core::{Emitable, Nla};
-use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcOption, TcStats, TcStats2};
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats, TcStats2};
 
 use super::marks::marked_pkts;
 use super::options::has_seed;
@@ -20,7 +18,7 @@ use super::stage::{Stage, StageCounts, StageWork};
 use crate::emulate::wires::{OWN_NAMES, Wires};
 use crate::path::discipline::{DisciplineKind, FIRST_CLASS, class};
 use shared::kernel::netlink::{
-    Qdisc, VethEnd, create_veth, refused, set_qdisc, set_up, stop_ipv6_autoconfiguration, with_handle,
+    Qdisc, VethEnd, create_veth, qdiscs, refused, set_qdisc, set_up, stop_ipv6_autoconfiguration, with_handle,
 };
 
 /// Parent of filters on an ingress qdisc.
@@ -72,16 +70,16 @@ fn redirect(wires: &Wires, from: &str, to: &str) -> Result<()> {
 /// A kernel without netem.
 pub fn set_netems(wires: &Wires, direction: usize, stages: &[Stage]) -> Result<()> {
     let interfaces = stage_interfaces(direction, stages);
-    with_handle(&wires.own, async |mut handle| {
+    let set = || {
         for (interface, stage) in interfaces.iter().zip(stages) {
             let StageWork::Netem(options) = &stage.work else { continue };
             let (parent, options) = (TcHandle::ROOT, options.bytes());
             let netem = Qdisc { kind: "netem", parent, handle: ROOT_HANDLE, options, is_nested: false, overhead: 0 };
-            set_qdisc(&mut handle, interface, netem).await?;
+            set_qdisc(interface, netem)?;
         }
         Ok(())
-    })
-    .context("add a netem qdisc")
+    };
+    wires.own.run(set).context("add a netem qdisc")
 }
 
 /// Sets the shaper and the queue discipline of the stage that has them. Call it once: tbf would give a `pfifo` below it
@@ -98,8 +96,7 @@ pub fn set_discipline(wires: &Wires, direction: usize, stages: &[Stage]) -> Resu
         let shaper = Qdisc { kind: "tbf", parent, handle: ROOT_HANDLE, options, is_nested: true, overhead };
         let child = shaped.discipline.as_child(FIRST_CLASS, shaped.options.clone());
         for (kind, qdisc) in [("tbf", shaper), (child.kind, child)] {
-            with_handle(&wires.own, async |mut handle| set_qdisc(&mut handle, interface, qdisc).await)
-                .with_context(|| format!("add the qdisc {kind}"))?;
+            wires.own.run(|| set_qdisc(interface, qdisc)).with_context(|| format!("add the qdisc {kind}"))?;
         }
     }
     Ok(())
@@ -111,22 +108,23 @@ pub fn set_discipline(wires: &Wires, direction: usize, stages: &[Stage]) -> Resu
 /// An interface was deleted.
 pub fn read_stages(wires: &Wires, direction: usize, stages: &[Stage]) -> Result<(Vec<StageCounts>, bool)> {
     let interfaces = stage_interfaces(direction, stages);
-    with_handle(&wires.own, async |handle| {
+    let read = || {
+        let all = qdiscs()?;
         let mut counts = Vec::new();
         let mut is_seeded = false;
         for (interface, stage) in interfaces.iter().zip(stages) {
             let discipline = stage.discipline();
             let parent = if discipline.is_some() { class(FIRST_CLASS) } else { TcHandle::ROOT };
-            let attributes = qdisc_below(&handle, interface, parent).await?;
+            let attributes = qdisc_below(&all, interface, parent)?;
             is_seeded |= counts.is_empty() && attributes.iter().any(tells_seed);
             let counted = attributes.iter().find_map(counted);
             let counted = counted.ok_or_else(|| anyhow!("the qdisc on \"{interface}\" counts nothing"))?;
-            let marked = discipline.map_or(0, |kind| marked_by(kind, &attributes));
+            let marked = discipline.map_or(0, |kind| marked_by(kind, attributes));
             counts.push(StageCounts { marked, ..counted });
         }
         Ok((counts, is_seeded))
-    })
-    .context("read the counters of the link")
+    };
+    wires.own.run(read).context("read the counters of the link")
 }
 
 fn counted(attribute: &TcAttribute) -> Option<StageCounts> {
@@ -146,17 +144,10 @@ fn marked_by(kind: DisciplineKind, attributes: &[TcAttribute]) -> u64 {
     attributes.iter().find_map(of_attribute).unwrap_or(0)
 }
 
-async fn qdisc_below(handle: &Handle, interface: &str, parent: TcHandle) -> Result<Vec<TcAttribute>> {
+fn qdisc_below<'a>(all: &'a [TcMessage], interface: &str, parent: TcHandle) -> Result<&'a [TcAttribute]> {
     let index = if_nametoindex(interface)? as i32;
-    let mut qdiscs = handle.qdisc().get().index(index).execute();
-    let mut found = None;
-    // Read to the end: the next request would take an unread answer for its own.
-    while let Some(qdisc) = qdiscs.try_next().await.map_err(refused)? {
-        if qdisc.header.index == index && qdisc.header.parent == parent {
-            found = Some(qdisc.attributes);
-        }
-    }
-    found.ok_or_else(|| anyhow!("\"{interface}\" has no qdisc of the link"))
+    let found = all.iter().find(|qdisc| qdisc.header.index == index && qdisc.header.parent == parent);
+    found.map(|qdisc| &*qdisc.attributes).ok_or_else(|| anyhow!("\"{interface}\" has no qdisc of the link"))
 }
 
 fn tells_seed(attribute: &TcAttribute) -> bool {
