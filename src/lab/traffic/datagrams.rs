@@ -127,7 +127,8 @@ impl SeenNumbers {
     }
 }
 
-/// Sends datagrams as the pattern says, in the bursts of the schedule. A packet that a full queue of the device drops counts as lost on the path.
+/// Sends datagrams as the pattern says, in the bursts of the schedule. A packet that a full queue of the device drops counts
+/// as lost on the path.
 ///
 /// # Errors
 /// A socket cannot be opened; it cannot send.

@@ -9,9 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::guest;
+use shared::scratch::Scratch;
 
 /// Number of images of other builds to keep.
 const KEPT: usize = 3;
@@ -53,12 +54,13 @@ pub fn prepare_with(program: &Path, libraries: &[PathBuf]) -> Result<Image> {
         if let Some(image) = hold(&folder)? {
             return Ok(image);
         }
-        let partial = images.join(format!("{mark}.{}", std::process::id()));
+        let scratch = Scratch::create(&images)?;
+        let partial = scratch.path().join(ENDING);
         fill(&partial, program, libraries).with_context(|| format!("write \"{}\"", partial.display()))?;
-        if fs::rename(&partial, &folder).is_err() && !folder.exists() {
-            bail!("cannot keep \"{}\"", folder.display());
+        let kept = fs::rename(&partial, &folder);
+        if !folder.exists() {
+            kept.with_context(|| format!("keep \"{}\"", folder.display()))?; // else another tccc was faster
         }
-        let _ = fs::remove_dir_all(&partial); // left if another tccc was faster
         forget_others(&images, &folder)?;
     }
 }
@@ -119,7 +121,7 @@ fn forget_others(images: &Path, newest: &Path) -> Result<()> {
     let mut others = Vec::new();
     for entry in fs::read_dir(images).context("list the images")? {
         let entry = entry.context("list the images")?;
-        // Another tccc may be filling any other folder.
+        // Another tccc may be filling its scratch folder.
         let is_image = entry.path().extension().is_some_and(|ending| ending == ENDING);
         if is_image && entry.path() != newest {
             others.push((entry.metadata().and_then(|it| it.modified()).ok(), entry.path()));

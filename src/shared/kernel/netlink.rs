@@ -281,7 +281,8 @@ fn size_spec(overhead: i32) -> [[u8; 4]; 6] {
     [[0; 4], overhead.to_ne_bytes(), [0; 4], [0; 4], [0; 4], [0; 4]]
 }
 
-/// Adds a queue discipline in this thread's namespace, as `tc qdisc replace` does. One that is there and of the same kind keeps its packets.
+/// Adds a queue discipline in this thread's namespace, as `tc qdisc replace` does. One that is there and of the same kind
+/// keeps its packets.
 ///
 /// # Errors
 /// No such interface; the kernel has no such discipline, or refuses its options.
