@@ -12,12 +12,13 @@ use super::progress;
 use crate::cli::output::{results, warn};
 use lab::load::{Load, Starts};
 use lab::part::RunSelection;
-use lab::path::discipline::Discipline;
+use lab::path::change::DirectionChange;
+use lab::path::loss::LossModel;
 use lab::path::{Direction, LinkConfig};
 use lab::results::OpenResultDir;
 use lab::scenario::{BulkSender, Cell, DatagramSpec, FlowSpec, Sends};
 use shared::model::run::Engine;
-use shared::units::{BitsPerSec, QueueSize, format_duration};
+use shared::units::{QueueSize, Share, format_duration};
 
 /// Prints each plan, and the expected time of all.
 pub(super) fn print_plans(planned: &[Planned], part: &RunSelection, args: &Args) -> Result<()> {
@@ -56,7 +57,10 @@ fn print_plan(planned: &Planned, part: &RunSelection, (args, delays_hosts): (&Ar
     for line in host_delay_lines(&plan.cells[0]).into_iter().filter(|_| delays_hosts) {
         writeln!(text, "  {line}")?;
     }
-    let kernel = if plan.kernel.is_default() { String::new() } else { format!("Linux {}, ", plan.kernel.series()) };
+    let kernel = match plan.engine {
+        Engine::Virtual => format!("Linux {}, ", plan.kernel.series()),
+        Engine::Kernel | Engine::Ns2 => String::new(),
+    };
     writeln!(text, "{kernel}profile {profile}, seed {seed}, {repeats} runs of {} cells:", plan.cells.len())?;
     for cell in &plan.cells {
         let at = cell.at.iter().map(|(name, value)| format!("{name} = {value}, ")).collect::<String>();
@@ -168,28 +172,61 @@ fn host_delay_lines(cell: &Cell) -> Vec<String> {
     nodes.into_iter().map(line).collect()
 }
 
-/// `20mbit, 20ms, queue 50pkts = 0.75bdp`.
+/// `20mbit, 20ms, queue 50pkts = 0.75bdp, loss 1%, from 5s on rate 5mbit`.
 fn direction_text(config: &LinkConfig, side: usize) -> String {
-    let Direction { rate, trace, delay, queue, discipline, policer, remark, .. } = &config.directions[side];
-    let rate_text = match (rate, trace) {
+    let direction = &config.directions[side];
+    let mut parts = vec![rate_text(direction), format_duration(direction.delay)];
+    parts.extend((!direction.jitter.is_none()).then(|| format!("jitter {}", direction.jitter)));
+    parts.push(match &direction.discipline {
+        Some(discipline) if !discipline.has_limit() => "queue by memory".to_owned(),
+        _ => format!("queue {}{}", direction.queue, queue_text(config, side)),
+    });
+    let mut add = |name: &str, value: Option<String>| parts.extend(value.map(|value| format!("{name} {value}")));
+    add("marks from", direction.mark.map(|mark| mark.to_string()));
+    add("low priority up to", direction.queue_low.map(|packets| format!("{packets}pkts")));
+    add("discipline", direction.discipline.as_ref().map(ToString::to_string));
+    add("loss", (direction.loss != LossModel::default()).then(|| direction.loss.to_string()));
+    add("policer", direction.policer.map(|policer| policer.to_string()));
+    add("remark", direction.remark.map(|remark| remark.to_string()));
+    add("reorder", direction.reorder.map(|reorder| reorder.to_string()));
+    add("duplicate", some_share(direction.duplicate));
+    add("hold", direction.hold.map(|hold| hold.to_string()));
+    add("acks", direction.acks.map(|hold| hold.to_string()));
+    add("ack_loss", some_share(direction.ack_loss));
+    parts.extend(direction.changes.iter().map(change_text));
+    parts.join(", ")
+}
+
+fn some_share(share: Share) -> Option<String> {
+    (share.0 > 0.0).then(|| share.to_string())
+}
+
+fn rate_text(direction: &Direction) -> String {
+    match (direction.rate, &direction.trace) {
         (None, _) => "no rate limit".to_owned(),
         (Some(rate), None) => rate.to_string(),
         (Some(mean), Some(trace)) => format!("{trace}, {mean} on average"),
-    };
-    let equals = queue_text(config, side, *rate, *queue);
-    let by = discipline.as_ref().map_or(String::new(), |discipline| format!(", discipline {discipline}"));
-    let queue = if discipline.as_ref().is_none_or(Discipline::has_limit) {
-        format!("queue {queue}{equals}")
-    } else {
-        "queue by memory".to_owned()
-    };
-    let policer = policer.map_or(String::new(), |policer| format!(", policer {policer}"));
-    let remark = remark.map_or(String::new(), |remark| format!(", remark {remark}"));
-    format!("{rate_text}, {}, {queue}{by}{policer}{remark}", format_duration(*delay))
+    }
+}
+
+/// `from 5s on rate 5mbit and delay 40ms`.
+fn change_text(change: &DirectionChange) -> String {
+    let DirectionChange { at, rate, delay, jitter, queue, discipline, loss, up } = change;
+    let mut parts = Vec::new();
+    let mut add = |name: &str, value: Option<String>| parts.extend(value.map(|value| format!("{name} {value}")));
+    add("rate", rate.map(|rate| rate.to_string()));
+    add("delay", delay.map(format_duration));
+    add("jitter", jitter.map(|jitter| jitter.to_string()));
+    add("queue", queue.map(|queue| queue.to_string()));
+    add("discipline", discipline.as_ref().map(ToString::to_string));
+    add("loss", loss.as_ref().map(ToString::to_string));
+    parts.extend(up.map(|up| if up { "up" } else { "down" }.to_owned()));
+    format!("from {} on {}", format_duration(*at), parts.join(" and "))
 }
 
 /// A queue in the other units: packets of MTU size, and bdp.
-fn queue_text(config: &LinkConfig, side: usize, rate: Option<BitsPerSec>, queue: QueueSize) -> String {
+fn queue_text(config: &LinkConfig, side: usize) -> String {
+    let Direction { rate, queue, .. } = config.directions[side];
     let mtu = f64::from(config.mtu);
     let Ok(limits) = config.queue_limits() else { return String::new() };
     let bytes = limits[side].bytes(config.mtu) as f64;
