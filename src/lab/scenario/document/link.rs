@@ -26,6 +26,10 @@ use shared::units::{BitsPerSec, ParseError, QueueSize};
 /// Longest name of a node, characters: it becomes part of an interface name, which has at most 15.
 const NODE_NAME_LENGTH: usize = 8;
 
+/// Fields with the value `none`, so that a sweep can have cells without them.
+const WITHOUT: [&str; 8] = ["mark", "queue_low", "discipline", "policer", "remark", "reorder", "hold", "acks"];
+const NONE: &str = "none";
+
 /// A line of the files that a link names.
 const TRACE_LINE: &str = "one time in milliseconds, at which 1500 bytes leave";
 const LOSS_LINE: &str = "one packet number, from 1 and in order";
@@ -90,7 +94,10 @@ impl<'t> WrittenLink<'t> {
 
     fn direction(&self, files: &Files, side: usize) -> Result<Direction> {
         let table = &self.sides[side];
-        let fields = LinkFields::of_table(table)?;
+        let is_none =
+            |name: &&str| table.get(name).and_then(|value| value.text().ok()?).is_some_and(|text| text == NONE);
+        let none: Vec<&str> = WITHOUT.into_iter().filter(is_none).collect();
+        let fields = LinkFields::of_table(&table.clone().without(&none))?;
         let (rate, trace) = match fields.rate {
             Some(text) => rate(files, &table.need("rate")?, &text).map(|(rate, trace)| (Some(rate), trace))?,
             None => (None, None),
