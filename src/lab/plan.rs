@@ -86,14 +86,15 @@ impl Plan {
             let most = format!("use at most {RUNS_MAX} runs per cell and {PLANNED_RUNS_MAX} in all");
             return Err(Failure::usage(what).hint(most));
         }
+        let profile = choices.profile.unwrap_or(scenario.profile);
         let mut plan = Plan {
             schema: RESULT_SCHEMA,
             scenario: scenario.name.clone(),
             engine: choices.engine,
-            profile: choices.profile.unwrap_or(scenario.profile),
+            profile,
             virtual_time: (choices.engine == Engine::Virtual).then_some(scenario.virtual_time),
             kernel: match choices.engine {
-                Engine::Virtual => choices.kernel.unwrap_or(scenario.kernel),
+                Engine::Virtual => choices.kernel.or(scenario.kernel).unwrap_or(profile.kernel()),
                 Engine::Kernel | Engine::Ns2 => GuestKernel::default(),
             },
             repeats,

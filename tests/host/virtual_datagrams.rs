@@ -10,7 +10,7 @@ use crate::scene;
 fn scenario(call: &str, link: &str, beside: &str) -> String {
     let link = format!("rate = '10mbit'\ndelay = '20ms'\nqueue = '100pkts'\n{link}");
     [
-        "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '10s'\nruns = 1\nseed = 3\nsample = '10ms'\n\n",
+        "title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '10s'\nruns = 1\nseed = 3\nsample = '10ms'\n\n",
         &scene::link(["s", "r"], &link),
         &scene::flow("call", ["s", "r"], &format!("protocol = 'udp'\n{call}")),
         beside,
@@ -141,7 +141,7 @@ fn datagrams_arrive_on_a_path_without_any_delay() {
     needs!(guest);
     let link = scene::link(["s", "r"], "");
     let call = scene::flow("call", ["s", "r"], "protocol = 'udp'\nrate = '1mbit'");
-    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nruns = 1\nseed = 3\n\
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '5s'\nruns = 1\nseed = 3\n\
                 virtual = { host_delay = '0s', start_spread = '0s' }\n";
     let call = call_of(&record(&Bench::new(&[head, &link, &call].concat()).runs("out", "")));
     assert_eq!((&call["lost_pkts"], &call["delay_us"]["max"]), (&0.into(), &0.0.into()), "{call}");

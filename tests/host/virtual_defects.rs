@@ -53,7 +53,7 @@ fn first_slow_start_of_cct_loses_no_more_than_hystart() {
         ["cct", "cct", ""],
         ["alone", "cct_ss", "hystart = 0"],
     ];
-    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '10s'\nruns = 3\nseed = 17\nsample = '20ms'\n";
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '10s'\nruns = 3\nseed = 17\nsample = '20ms'\n";
     let variant = |[name, id, tunables]: [&str; 3]| {
         format!("[variant.{name}]\nalgorithm = '{id}'\ntunables = {{ {tunables} }}\n")
     };

@@ -21,7 +21,7 @@ fn scenario(flows: usize, queue: &str, discipline: &str) -> String {
         format!("[[flow]]\nname = \"f{number}\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"cubic\"\necn = 1\n\n")
     };
     format!(
-        "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"20s\"\nruns = 1\nseed = 3\nsample = \"10ms\"\n\n\
+        "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nkernel = \"6.12\"\nduration = \"20s\"\nruns = 1\nseed = 3\nsample = \"10ms\"\n\n\
          [[link]]\nends = [\"s\", \"r\"]\nrate = \"20mbit\"\ndelay = \"20ms\"\n{queue}{discipline}\n{}",
         (0..flows).map(flow).collect::<String>()
     )
@@ -169,7 +169,7 @@ fn disciplines_drop_in_virtual_time_what_they_drop_by_netem() {
         bench.write(
             "x.toml",
             &format!(
-                "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"{sent_s}s\"\nruns = 1\nseed = 3\n\n\
+                "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nkernel = \"6.12\"\nduration = \"{sent_s}s\"\nruns = 1\nseed = 3\n\n\
                  [[link]]\nends = [\"s\", \"r\"]\nrate = \"{RATE_MBIT}mbit\"\ndelay = \"{}ms\"\n{queue}\
                  discipline = \"{discipline}\"\n\n[[flow]]\nname = \"datagrams\"\nfrom = \"s\"\nto = \"r\"\n\
                  protocol = \"udp\"\nrate = \"{sent_mbit}mbit\"\n",

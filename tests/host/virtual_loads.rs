@@ -14,7 +14,8 @@ use crate::scene::{flow, link};
 const LOGNORMAL: &str = "size = 'lognormal:median=20kB,sigma=1.5'";
 
 fn scenario(head: &str, flows: &[String]) -> String {
-    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nseed = 3\n{head}\n\n");
+    let head =
+        format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '5s'\nseed = 3\n{head}\n\n");
     head + &link(["a", "b"], "rate = '20mbit'\ndelay = '10ms'\nqueue = '100pkts'") + &flows.concat()
 }
 

@@ -35,7 +35,7 @@ struct PropertyRun {
 
 /// Runs a scenario for every algorithm. `head` precedes `[sweep]`, and `rest` follows it.
 fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<PropertyRun> {
-    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\n{head}\n");
+    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\n{head}\n");
     let text = format!("{head}[sweep]\nalgorithm = {:?}\n{sweep}\n{}", algorithms(), rest.concat());
     let out = Bench::new(&text);
     let folder = out.runs("out", "");

@@ -11,7 +11,7 @@ use tccc::model::queue::QueueSample;
 /// One flow over a link with a drop-tail queue, with these fields.
 fn scenario(profile: &str, link: &str, flow: &str) -> String {
     format!(
-        "title = \"x\"\nclaim = \"y\"\nprofile = \"{profile}\"\nduration = \"5s\"\nruns = 1\nseed = 3\nsample = \"20ms\"\n\n\
+        "title = \"x\"\nclaim = \"y\"\nprofile = \"{profile}\"\nkernel = \"6.12\"\nduration = \"5s\"\nruns = 1\nseed = 3\nsample = \"20ms\"\n\n\
          [[link]]\nends = [\"s\", \"r\"]\n{link}\n\n\
          [[flow]]\nname = \"data\"\nfrom = \"s\"\nto = \"r\"\nalgorithm = \"reno\"\n{flow}\n\n\
          [report]\nmetrics = [\"queue_p95_pkts\", \"overflow_pkts\"]\nfrom = \"1s\"\n"

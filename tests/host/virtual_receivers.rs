@@ -8,7 +8,7 @@ use crate::scene::{flow, link};
 
 /// One flow over 10 Mbit/s and 40 ms with this receiver.
 fn scenario(receiver: &str, path: &str, fields: &str) -> String {
-    let head = "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"10s\"\nruns = 1\nseed = 3\n";
+    let head = "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nkernel = \"6.12\"\nduration = \"10s\"\nruns = 1\nseed = 3\n";
     let path = link(["s", "r"], &format!("rate = \"10mbit\"\ndelay = \"20ms\"\n{path}"));
     let fields = format!("algorithm = \"reno\"\nreceiver = \"{receiver}\"\n{fields}");
     format!("{head}{path}{}", flow("data", ["s", "r"], &fields))

@@ -8,7 +8,7 @@ use crate::scene::{flow, link};
 
 /// A flow over 20 Mbit/s and a round trip of 20 ms, whose start is exact.
 fn scenario(fields: &str, path: &str) -> String {
-    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nruns = 1\nseed = 3\n\
+    let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '5s'\nruns = 1\nseed = 3\n\
                 virtual = { start_spread = '0s', host_delay = '0s' }\n\n";
     let path = link(["a", "b"], &format!("rate = '20mbit'\ndelay = '10ms'\nqueue = '100pkts'\n{path}"));
     format!("{head}{path}{}", flow("web", ["a", "b"], &format!("algorithm = 'cubic'\n{fields}")))

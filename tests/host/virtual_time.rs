@@ -133,7 +133,8 @@ fn own_sender_begins_to_count_before_its_connection_is_made() {
 fn flow_over_a_path_that_is_cut_counts_what_arrived_before() {
     let cut = |change: &str| {
         let link = format!("rate = '20mbit'\ndelay = '20ms'\nqueue = '100pkts'\nchange = [{{ at = '2s', {change} }}]");
-        let head = "title = 'x'\nclaim = 'y'\nprofile = 'native'\nduration = '5s'\nruns = 1\nseed = 1\n";
+        let head =
+            "title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\nduration = '5s'\nruns = 1\nseed = 1\n";
         Bench::new(&[head, &link_of(["a", "b"], &link), &flow("data", ["a", "b"], "algorithm = 'reno'")].concat())
     };
     let bench = cut("up = false");
@@ -200,7 +201,7 @@ fn full_memory_of_a_guest_is_named() {
 fn results_of_the_native_profile_are_the_same_to_the_byte() {
     needs!(guest);
     let bench = Bench::new(include_str!("../../scenarios/compare/cct-slow-start.toml"));
-    let part = "--runs 1 --only variant=bpf_cubic";
+    let part = "--kernel 6.12 --runs 1 --only variant=bpf_cubic";
     let first = files(&bench.runs("first", part));
     for out in ["second", "third"] {
         assert!(first == files(&bench.runs(out, part)), "{out}");

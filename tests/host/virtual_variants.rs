@@ -9,7 +9,7 @@ use crate::scene::{flow, link};
 
 /// Pages, a download and datagrams over one link. `host_delay` is fixed, because it depends on the number of flows.
 fn scenario(flows: &[&str], rest: &str) -> String {
-    let head = "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nduration = \"5s\"\nruns = 2\nseed = 7\n\
+    let head = "title = \"x\"\nclaim = \"y\"\nprofile = \"native\"\nkernel = \"6.12\"\nduration = \"5s\"\nruns = 2\nseed = 7\n\
                 virtual = { host_delay = \"0s\" }\n";
     let ends = ["s", "r"];
     let all = [
