@@ -237,6 +237,7 @@ impl<'t> CellReader<'t> {
         let selection = fields.selection.as_ref().map(|fields| self.selection(fields, measured, &report)).transpose();
         let selection = found.keep(selection);
         found.keep(shown::check_figures(&document, &fields, measured, &report));
+        found.keep(report::check_margins(&document, &fields.margin, &report));
         found.end()?;
         Ok(Scenario {
             file: file.to_owned(),
@@ -258,6 +259,8 @@ impl<'t> CellReader<'t> {
             published: fields.published,
             expected: fields.expected,
             checks: fields.check,
+            criterion: fields.criterion,
+            margins: fields.margin,
             figures: fields.figure,
             differences: fields.difference,
             ..Scenario::default()

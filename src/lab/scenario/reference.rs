@@ -16,7 +16,7 @@ pub(super) use self::flow::{ONLY_TCP, ONLY_UDP};
 pub(super) use self::path::CHANGE_REVERSE;
 pub use self::path::{ChangeFields, LinkFields, ONE_WAY};
 pub use self::report::{
-    DifferenceSpec, Expected, FigureSpec, NumberLists, Published, ReportFields, SelectionFields, SourceSpec,
+    DifferenceSpec, Expected, FigureSpec, MarginSpec, NumberLists, Published, ReportFields, SelectionFields, SourceSpec,
 };
 pub(super) use self::whole::DOCUMENT;
 pub use self::whole::{Ns2Spec, ScenarioFields, VirtualSpec};

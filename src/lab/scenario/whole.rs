@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::check::Check;
 use super::document::report::ReportSpec;
 use super::document::selection::SelectionSpec;
-use super::reference::{DifferenceSpec, Expected, FigureSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
+use super::reference::{DifferenceSpec, Expected, FigureSpec, MarginSpec, Ns2Spec, Published, SourceSpec, VirtualSpec};
 use super::spec::{ALGORITHM, Cell, GuestKernel, Profile, ScenarioFile, VARIANT, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,11 +35,14 @@ pub struct Scenario {
     /// `None`: ns-2 cannot run the scenario.
     pub ns2: Option<Ns2Spec>,
     pub virtual_time: VirtualSpec,
-    /// The kernel of virtual time.
-    pub kernel: GuestKernel,
+    /// The kernel of virtual time, unless the profile chooses it.
+    pub kernel: Option<GuestKernel>,
     pub published: Vec<Published>,
     pub expected: Vec<Expected>,
     pub checks: Vec<Check>,
+    /// The question that it answers.
+    pub criterion: Option<String>,
+    pub margins: Vec<MarginSpec>,
     /// If it is empty, the report draws every metric over the sweep, and congestion windows over time.
     pub figures: Vec<FigureSpec>,
     pub differences: Vec<DifferenceSpec>,

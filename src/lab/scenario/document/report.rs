@@ -5,7 +5,7 @@ use std::time::Duration;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::CellReader;
-use crate::scenario::reference::{Expected, NumberLists, Published, ReportFields};
+use crate::scenario::reference::{Expected, MarginSpec, NumberLists, Published, ReportFields};
 use crate::scenario::spec::{ALGORITHM, Cell, VARIANT, Variable};
 use host::read_with;
 use host::toml_reader::{Found, Mistake, Result, Table, Value, each};
@@ -143,6 +143,37 @@ pub(super) fn check_expected(document: &Table<'_>, all: &[Expected], measured: &
         }
     };
     each(document.tables("expected")?.into_iter().zip(all), check).map(drop)
+}
+
+/// Checks that each margin is one limit of a metric of the report, on the good side of 1.
+pub(super) fn check_margins(document: &Table<'_>, all: &[MarginSpec], report: &ReportSpec) -> Result<()> {
+    let check = |(table, margin): (Table<'_>, &MarginSpec)| {
+        let mut found = Found::default();
+        let metrics = report.metrics.iter().map(String::as_str);
+        found.keep(table.need("metric")?.one_of(metrics, "one of report.metrics:"));
+        if report.baseline.is_none() {
+            found.add(table.need("metric")?.refuse_field("expected report.baseline, which ratios divide by"));
+        }
+        match (margin.at_most, margin.at_least) {
+            (Some(most), None) if !(1.0..).contains(&most) => {
+                found.add(table.need("at_most")?.refuse("expected a ratio of at least 1"));
+            }
+            (None, Some(least)) if !(least > 0.0 && least <= 1.0) => {
+                found.add(table.need("at_least")?.refuse("expected a ratio above 0 and at most 1"));
+            }
+            (Some(_), None) | (None, Some(_)) => (),
+            _ => found.add(table.need("metric")?.refuse_field("expected either `at_most` or `at_least` beside it")),
+        }
+        if let Some(value) = table.get("negligible") {
+            if margin.at_most.is_none() {
+                found.add(value.refuse_field("expected only beside `at_most`"));
+            } else if !margin.negligible.is_some_and(|most| most >= 0.0) {
+                found.add(value.refuse("expected a number from 0"));
+            }
+        }
+        found.end()
+    };
+    each(document.tables("margin")?.into_iter().zip(all), check).map(drop)
 }
 
 impl CellReader<'_> {

@@ -20,6 +20,7 @@ const METRIC: Kind = Kind::Named("metric", metric_names);
 const METRICS: Kind = Kind::Named("list of metrics", metric_names);
 /// Metrics of the report, or of all.
 const METRICS_OF_REPORT: Kind = Is("list of metrics");
+const METRIC_OF_REPORT: Kind = Is("metric");
 const POINTS: Kind = Is("variables with a value or a list");
 const NUMBERS: Kind = Is("names with lists of numbers");
 const TRUTH: Kind = Is("true or false");
@@ -167,6 +168,28 @@ fields! {
         /// Points of the sweep that differ.
         /// Example: at = { loss = ["0%", "1%"] }
         at: Points = POINTS, empty "the whole report";
+    }
+}
+
+fields! {
+    /// By how much a metric may be worse than the baseline's. `tccc evaluate` judges by it.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct MarginSpec: MARGIN {
+        /// Metric of the report.
+        /// Example: metric = "drop_ratio"
+        metric: String = METRIC_OF_REPORT, needed;
+        /// Largest ratio to the baseline that is no worse, at least 1. Less of the metric is then better.
+        /// Example: at_most = 1.25
+        at_most: f64 = Is("number"), unless "`at_least` is the limit";
+        /// Smallest ratio to the baseline that is no worse, above 0 and at most 1. More of the metric is then better.
+        /// Example: at_least = 0.8
+        at_least: f64 = Is("number"), unless "`at_most` is the limit";
+        /// Value up to which nothing is worse, whatever the ratio. It is only for `at_most`, in the metric's unit.
+        /// Example: negligible = 0.005
+        negligible: f64 = Is("number"), unless NONE;
+        /// Reason for the limit, in one sentence.
+        /// Example: why = "two flows of one algorithm differ by as much"
+        why: String = Is("text"), needed;
     }
 }
 

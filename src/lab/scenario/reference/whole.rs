@@ -11,8 +11,8 @@ use super::check::CHECK;
 use super::flow::{FLOW, VARIANTS};
 use super::path::{DUMBBELL, LINK, PARKING_LOT};
 use super::report::{
-    DIFFERENCE, DifferenceSpec, EXPECTED, Expected, FIGURE, FigureSpec, PUBLISHED, Published, REPORT, ReportFields,
-    SELECTION, SOURCE, SelectionFields, SourceSpec,
+    DIFFERENCE, DifferenceSpec, EXPECTED, Expected, FIGURE, FigureSpec, MARGIN, MarginSpec, PUBLISHED, Published,
+    REPORT, ReportFields, SELECTION, SOURCE, SelectionFields, SourceSpec,
 };
 use crate::path::MTU_RANGE;
 use crate::scenario::check::Check;
@@ -90,6 +90,12 @@ fields! {
         /// What is seen are the samples of `sample`, and the moments of losses and state changes between them.
         /// Example: check = [{ name = "short queue", why = "section 2", what = "inflight_pkts", at_most = "2bdp" }]
         check: Vec<Check> = Tables(&CHECK), empty NONE;
+        /// The question of RFC 9743 or another document that the scenario answers, as `tccc evaluate` shows it.
+        /// Example: criterion = "RFC 9743, 5.1.3: high loss"
+        criterion: String = Is("text"), unless NONE;
+        /// By how much metrics may be worse than the baseline's. `tccc evaluate` judges by it.
+        /// Example: margin = [{ metric = "goodput_bps", at_least = 0.8, why = "two equal flows differ by as much" }]
+        margin: Vec<MarginSpec> = Tables(&MARGIN), empty NONE;
         /// A figure of the report's page.
         /// Example: figure = [{ title = "Goodput against loss", x = "loss", y = "goodput_bps" }]
         figure: Vec<FigureSpec> = Tables(&FIGURE), empty "every metric, and the windows over time";
@@ -102,7 +108,7 @@ fields! {
         /// The kernel of virtual time: Linux 6.12, or Linux 7.3, which has Accurate ECN and the discipline `dualpi2`. The
         /// numbers of one differ from those of the other.
         /// Example: kernel = "7.3"
-        kernel: GuestKernel = Words(&["6.12", "7.3"]), or "6.12";
+        kernel: GuestKernel = Words(&["6.12", "7.3"]), unless "6.12 with the profile `paper`, else 7.3";
         /// Random times that virtual time adds so that flows do not run in lockstep.
         /// Example: virtual = { start_spread = "10ms", host_delay = "600us" }
         r#virtual: VirtualSpec = Table(&VIRTUAL), empty "the defaults of its fields";
