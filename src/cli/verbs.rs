@@ -40,6 +40,8 @@ mod check;
 mod completions;
 mod confirm;
 mod doctor;
+#[cfg(feature = "lab")]
+mod evaluate;
 mod explain;
 mod guard;
 #[cfg(feature = "lab")]
@@ -95,6 +97,7 @@ verbs!(Command {
     query Serve: serve::Args,
     ("lab") change Run: run::Args,
     ("lab") query Report: report::Args,
+    ("lab") change Evaluate: evaluate::Args,
     ("lab") change Link: Box<link::Args>,
     query Doctor: doctor::Args,
     ("author") change New: new::Args,

@@ -1,7 +1,28 @@
-//! Compiles the program that sets conditions of flows, and the link itself, and writes the types of its C.
+//! Compiles the program that sets conditions of flows, and the link itself, writes the types of its C, and lists the
+//! questions of evaluations.
+
+use std::path::Path;
+use std::{env, fs};
 
 fn main() -> anyhow::Result<()> {
     programs::link();
     programs::types("link")?;
-    programs::skeletons(&["path"], &["flow_end", "conditions", "receiver"])
+    programs::skeletons(&["path"], &["flow_end", "conditions", "receiver"])?;
+    questions()
+}
+
+/// Writes the names and texts of the scenarios in `scenarios/evaluate`, sorted by name.
+fn questions() -> anyhow::Result<()> {
+    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../scenarios/evaluate");
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<anyhow::Result<Vec<String>>>()?;
+    names.retain(|name| name.starts_with('e') && name.ends_with(".toml"));
+    names.sort();
+    let one = |name: &String| {
+        let path = folder.join(name).canonicalize()?;
+        Ok(format!("({:?}, include_str!({path:?})),\n", name.trim_end_matches(".toml")))
+    };
+    let list = names.iter().map(one).collect::<anyhow::Result<String>>()?;
+    Ok(fs::write(Path::new(&env::var("OUT_DIR")?).join("questions.rs"), format!("[{list}]"))?)
 }

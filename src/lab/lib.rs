@@ -11,6 +11,7 @@ mod calibrate;
 mod conditions;
 pub mod cost;
 pub mod emulate;
+pub mod evaluation;
 pub mod event_line;
 mod follow;
 pub mod layout;

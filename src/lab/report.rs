@@ -43,7 +43,10 @@ pub use judge::report::{REPORT_SCHEMA, Report, ReportHost};
 pub use judge::selection::{Criterion, ParameterCandidate, ParameterSelection};
 pub use judge::windows::{PlotLine, WindowPlot};
 
-use judge::cell::{each_once, point_name};
+pub(crate) use judge::cell::point_name;
+pub(crate) use judge::number::Scale;
+
+use judge::cell::each_once;
 use judge::{per_run, rerun};
 use read::directory::ResultDir;
 use read::join;

@@ -13,13 +13,14 @@ mod publish;
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 
 use self::backend::Call;
 use self::dry::print_plans;
 use self::ending::Ending;
-use self::planned::{Planned, all_planned, name_places, resumable};
+use self::planned::{name_places, resumable};
 use self::progress::Display;
 use self::publish::Publication;
 use super::stop::Stop;
@@ -31,7 +32,9 @@ use lab::part::RunSelection;
 use lab::room;
 use shared::model::run::{Engine, PlanBlock};
 
-pub use self::args::Args;
+pub(super) use self::args::parse_jobs;
+pub use self::args::{Args, LinkChoice, NetworkChoice};
+pub(super) use self::planned::{Planned, all_planned};
 
 impl Args {
     pub fn effect(&self) -> Effect {
@@ -89,29 +92,52 @@ fn carry_out(mut planned: Vec<Planned>, part: &RunSelection, out: Option<&Path>,
     if args.dry_run {
         return print_plans(&planned, part, args);
     }
-    let stop = Stop::listen()?;
-    let backend = args.backend(&planned)?;
     if args.engine == Engine::Kernel {
         warn_of_policy();
     }
-    let file = args.progress_file(&planned, part)?;
-    let call = Call { part, jobs: args.jobs, backend, file, stop: stop.flag() };
+    let stop = Stop::listen()?;
+    run_all(&planned, part, &stop, true, args).map_err(|error| {
+        // A block leaves nothing to resume, because its scratch directory is removed.
+        let is_resumable = stop.is_asked() && args.publish.is_none();
+        if is_resumable { resumable(error, &base, args.perturb) } else { error }
+    })
+}
+
+/// Runs scenarios for another verb, without their reports.
+///
+/// # Errors
+/// As [`Args::run`].
+pub(super) fn measure(planned: &[Planned], stop: &Stop, args: &Args) -> Result<()> {
+    run_all(planned, &args.part(), stop, false, args)
+}
+
+fn run_all(planned: &[Planned], part: &RunSelection, stop: &Stop, reports: bool, args: &Args) -> Result<()> {
+    let backend = args.backend(planned)?;
+    let file = args.progress_file(planned, part)?;
+    let call = Call { part, jobs: args.jobs, backend, file, reports, stop: stop.flag() };
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
-        let nth = if planned.len() > 1 { format!(" ({} of {})", index + 1, planned.len()) } else { String::new() };
+        let nth = if planned.len() > 1 {
+            let left = progress::seconds(left_in_all(&planned[index..], part, args)?);
+            format!(" ({} of {}, {left} left in all)", index + 1, planned.len())
+        } else {
+            String::new()
+        };
         let title = format!("{}{nth}", one.scenario.name);
         let display = Display::new(title.clone());
         let result = call.run(one, &display);
         stop.renew();
-        // A block leaves nothing to resume, because its scratch directory is removed.
-        let is_resumable = stop.is_asked() && args.publish.is_none();
-        let result = result.map_err(|error| if is_resumable { resumable(error, &base, args.perturb) } else { error });
         if let (Err(error), true) = (&result, planned.len() > 1) {
             display.say(&format!("tccc: warning: {title}: {error:#}"));
         }
         ending.take(&one.scenario.name, result, planned.len() == 1 || stop.is_asked())?;
     }
     ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+fn left_in_all(planned: &[Planned], part: &RunSelection, args: &Args) -> Result<Duration> {
+    let left = |one: &Planned| Ok(args.forecast(one, &part.runs(&one.scenario, &one.plan)?)?.expected);
+    planned.iter().map(left).sum()
 }
 
 /// Warns of a rule that overrides the algorithms that programs choose, because it would decide the flows too.

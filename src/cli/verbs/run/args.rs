@@ -112,7 +112,7 @@ const PERTURB_MAX: Share = Share(0.2);
 /// Far more than any host can run in time.
 const JOBS_MAX: u32 = 256;
 
-fn parse_jobs(text: &str) -> Result<Jobs, String> {
+pub(in crate::cli::verbs) fn parse_jobs(text: &str) -> Result<Jobs, String> {
     match (text, text.parse::<u32>()) {
         ("auto", _) => Ok(Jobs::Auto),
         (_, Ok(jobs)) if (1..=JOBS_MAX).contains(&jobs) => Ok(Jobs::Fixed(jobs)),

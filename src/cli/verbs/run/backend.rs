@@ -123,12 +123,14 @@ pub(super) struct Call<'a> {
     pub jobs: Jobs,
     pub backend: Backend,
     pub file: Option<ProgressFile>,
+    /// Whether each report is printed.
+    pub reports: bool,
     /// Set by a signal.
     pub stop: &'a AtomicBool,
 }
 
 impl Call<'_> {
-    /// Runs a part of one plan and prints its report.
+    /// Runs a part of one plan, and prints its report if it is to.
     ///
     /// # Errors
     /// Those of [`runner::run`]; the report cannot be made.
@@ -158,8 +160,10 @@ impl Call<'_> {
         for notice in &outcome.notices {
             display.say(&format!("tccc: warning: {notice}"));
         }
-        let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
-        write!(results(), "{text}\nresults: {}\n", out.display())?;
+        if self.reports {
+            let text = report::render(&report::load(out)?, report::ReportFormat::Text)?;
+            write!(results(), "{text}\nresults: {}\n", out.display())?;
+        }
         Ok(outcome)
     }
 }

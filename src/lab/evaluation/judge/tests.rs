@@ -1,0 +1,148 @@
+use super::*;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
+use shared::model::stats::samples::normal;
+
+fn at_most(most: f64, negligible: Option<f64>) -> MarginSpec {
+    let why = "a test".to_owned();
+    MarginSpec { metric: "lost_pkts".to_owned(), at_most: Some(most), at_least: None, negligible, why }
+}
+
+/// Without the intervals, which take long to compute.
+fn measured(values: Vec<f64>) -> Measurement {
+    Measurement {
+        n: values.len(),
+        mean: stats::mean(&values).unwrap(),
+        ci95: None,
+        ci95_kind: None,
+        median: 0.0,
+        median_ci95: None,
+        values,
+        seeds: Vec::new(),
+        cut_off: 0,
+    }
+}
+
+fn judged(own: Vec<f64>, other: Vec<f64>, margin: &MarginSpec) -> JudgedCell {
+    let beside = beside("reno", Some(&measured(own)), Some(&measured(other)), margin);
+    JudgedCell {
+        question: String::new(),
+        metric: String::new(),
+        unit: String::new(),
+        at: At::new(),
+        margin: margin.clone(),
+        allowed: 1.25,
+        measured: None,
+        word: beside.word,
+        beside: vec![beside],
+    }
+}
+
+fn at_least(least: f64) -> MarginSpec {
+    MarginSpec { at_most: None, at_least: Some(least), ..at_most(1.0, None) }
+}
+
+fn word(own: &[f64], other: &[f64], margin: &MarginSpec) -> Word {
+    judged(own.to_vec(), other.to_vec(), margin).word
+}
+
+#[test]
+fn words_follow_from_the_interval_and_the_margin() {
+    let base = [10.0, 11.0, 9.0, 10.5, 9.5];
+    let times = |factor: f64| base.map(|value| value * factor);
+    let margin = at_most(1.25, None);
+    assert_eq!(word(&times(1.0), &base, &margin), Word::NoWorse, "the same runs");
+    assert_eq!(word(&times(1.2), &base, &margin), Word::NoWorse);
+    assert_eq!(word(&times(1.3), &base, &margin), Word::Worse);
+    assert_eq!(word(&times(0.9), &base, &margin), Word::Better);
+    assert_eq!(word(&[9.0, 16.0, 12.0, 15.0, 10.0], &base, &margin), Word::CannotTell);
+    assert_eq!(word(&base[..2], &base[..2], &margin), Word::CannotTell, "two runs have no interval");
+    let more = at_least(0.8);
+    assert_eq!(word(&times(0.7), &base, &more), Word::Worse);
+    assert_eq!(word(&times(0.85), &base, &more), Word::NoWorse);
+    assert_eq!(word(&times(1.1), &base, &more), Word::Better);
+}
+
+#[test]
+fn what_is_negligible_is_no_worse_even_beside_nothing() {
+    let (none, few, many) = ([0.0; 4], [0.5, 1.0, 0.0, 1.0], [9.0, 11.0, 10.0, 10.0]);
+    assert_eq!(word(&few, &none, &at_most(1.25, Some(2.0))), Word::NoWorse);
+    assert_eq!(word(&many, &none, &at_most(1.25, Some(2.0))), Word::Worse);
+    assert_eq!(word(&none, &none, &at_most(1.25, None)), Word::NoWorse);
+    let cell = judged(many.to_vec(), none.to_vec(), &at_most(1.25, None));
+    assert_eq!((cell.word, cell.beside[0].ratio), (Word::Worse, None));
+}
+
+#[test]
+fn runs_are_paired_by_seed() {
+    let of_seeds = |values: &[f64], seeds: &[u64]| Measurement { seeds: seeds.to_vec(), ..measured(values.to_vec()) };
+    let own = of_seeds(&[1.0, 2.0, 3.0], &[7, 8, 9]);
+    assert_eq!(pairs(&own, &of_seeds(&[30.0, 10.0], &[9, 7])), [(1.0, 10.0), (3.0, 30.0)]);
+}
+
+#[test]
+fn a_cell_is_worse_only_beside_all_baselines() {
+    use Word::{Better, CannotTell, NoWorse, NotMeasured, Worse};
+    let together = |words: &[Word]| together(words.iter().copied());
+    assert_eq!(together(&[Worse, Worse]), Worse);
+    assert_eq!(together(&[Worse, NoWorse]), NoWorse);
+    assert_eq!(together(&[Worse, CannotTell]), CannotTell);
+    assert_eq!(together(&[Better, NoWorse]), NoWorse);
+    assert_eq!(together(&[Better, Better]), Better);
+    assert_eq!(together(&[NotMeasured, NotMeasured]), NotMeasured);
+    assert_eq!(together(&[]), NotMeasured);
+}
+
+/// One evaluation: the worst of the cells of each criterion, decided by fresh runs. Each run scatters by 15 %, and half of
+/// that is common to runs of a seed.
+fn evaluated(uniform: &mut Pcg64Mcg, harm: f64) -> Word {
+    const CRITERIA: usize = 25;
+    const CELLS: usize = 6;
+    const RUNS: [usize; 2] = [10, 20];
+    let margin = at_most(1.25, None);
+    let mut cell = |harm: f64, runs: usize| {
+        let runs: Vec<(f64, f64)> = (0..runs)
+            .map(|_| {
+                let [common, own, other] = [0; 3].map(|_| normal(|| uniform.next_u32()));
+                (harm * (1.0 + 0.1 * common + 0.1 * own), 1.0 + 0.1 * common + 0.1 * other)
+            })
+            .collect();
+        let (own, other): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
+        judged(own, other, &margin)
+    };
+    let mut found = Word::NoWorse;
+    for criterion in 0..CRITERIA {
+        // Harm, if there is any, is in one cell of one criterion.
+        let is_harmed = |index: usize| criterion == 3 && index == 5;
+        let cells: Vec<JudgedCell> =
+            (0..CELLS).map(|index| cell(if is_harmed(index) { harm } else { 1.0 }, RUNS[0])).collect();
+        let worst = worst(&cells).unwrap();
+        let index = cells.iter().position(|cell| std::ptr::eq(cell, worst)).unwrap();
+        let again = cell(if is_harmed(index) { harm } else { 1.0 }, RUNS[1]);
+        found = found.min(again.word);
+    }
+    found
+}
+
+#[test]
+fn equal_algorithms_are_seldom_called_worse_and_harm_is_nearly_always_found() {
+    const EVALUATIONS: usize = 200;
+    let mut uniform = Pcg64Mcg::seed_from_u64(1);
+    let worse = |uniform: &mut Pcg64Mcg, harm: f64| {
+        (0..EVALUATIONS).filter(|_| evaluated(uniform, harm) == Word::Worse).count() as f64 / EVALUATIONS as f64
+    };
+    let (false_alarms, found) = (worse(&mut uniform, 1.0), worse(&mut uniform, 1.5));
+    assert!(false_alarms <= 0.05, "{false_alarms} of equal algorithms are called worse");
+    assert!(found >= 0.95, "{found} of harmful algorithms are found");
+}
+
+#[test]
+fn many_cells_are_corrected_for_their_number() {
+    let mut uniform = Pcg64Mcg::seed_from_u64(5);
+    let margin = at_most(1.0, None);
+    let mut runs = || -> Vec<f64> { (0..5).map(|_| 10.0 + normal(|| uniform.next_u32())).collect() };
+    let cells: Vec<JudgedCell> = (0..400).map(|_| judged(runs(), runs(), &margin)).collect();
+    let single = cells.iter().filter(|cell| cell.word == Word::Worse).count();
+    assert!(single >= 3, "{single} of 400 equal cells are beyond their own interval");
+    assert_eq!(worse_among(&cells).len(), 0);
+}
