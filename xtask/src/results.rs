@@ -50,7 +50,9 @@ pub enum ResultsEngine {
     Virtual,
     /// The simulator ns-2
     Ns2,
-    /// Virtual time with the newer kernel, for `scenarios/kernels.md`
+    /// Virtual time with Linux 6.12, for `scenarios/kernels.md`
+    Older,
+    /// Virtual time with Linux 7.3, for `scenarios/kernels.md`
     Newer,
 }
 
@@ -103,17 +105,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     write_agreement(&arguments.out)
 }
 
-/// Compares the kernels of virtual time, if the newer one has results in this folder.
+/// Compares the kernels of virtual time where both have results in this folder.
 fn write_kernels(out: &Path) -> Result<()> {
-    let newer = |name: &str| -> Result<Option<Value>> {
-        let place = place(out, &format!("{}/{name}", known::FOLDER), ResultsEngine::Newer);
-        let is_there = place.join("plan.json").exists();
-        is_there.then(|| process::report(&process::fast_tccc(), &[place])).transpose()
-    };
-    match kernels::table(&store::read(known::FOLDER)?, newer)? {
-        Some(table) => kernels::TABLE.settle(&table, true),
-        None => Ok(()),
+    let mut all = Vec::new();
+    for (paper, _) in &EXPERIMENTS.papers {
+        for name in process::names_in(&process::workspace().join("scenarios").join(paper), ".toml") {
+            let places = [ResultsEngine::Older, ResultsEngine::Newer]
+                .map(|engine| place(out, &format!("{paper}/{name}"), engine));
+            if !places.iter().all(|place| place.join("plan.json").exists()) {
+                continue;
+            }
+            let [older, newer] = places.map(|place| process::report(&process::fast_tccc(), &[place]));
+            all.push(kernels::OnBoth { paper: paper.clone(), name, reports: [older?, newer?] });
+        }
     }
+    if all.is_empty() { Ok(()) } else { kernels::TABLE.settle(&kernels::table(&all), true) }
 }
 
 /// The documents generated from the summaries in the tree, with their paths.
@@ -171,17 +177,18 @@ fn run_scenario(out: &Path, scenario: &str, engine: ResultsEngine, runs: u32) ->
     let is_left_out = match engine {
         ResultsEngine::Kernel => EXPERIMENTS.on_the_kernel.iter().all(|one| one != scenario),
         ResultsEngine::Ns2 => !fs::read_to_string(&file)?.contains("\n[ns2]"),
-        ResultsEngine::Newer => !scenario.starts_with(known::FOLDER),
-        ResultsEngine::Virtual => false,
+        ResultsEngine::Virtual | ResultsEngine::Older | ResultsEngine::Newer => false,
     };
     if is_left_out {
         return Ok(());
     }
     let runs = if engine == ResultsEngine::Kernel { KERNEL_RUNS } else { runs };
-    let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| engine == ResultsEngine::Virtual);
+    let is_virtual = !matches!(engine, ResultsEngine::Kernel | ResultsEngine::Ns2);
+    let part = EXPERIMENTS.virtual_parts.get(scenario).filter(|_| is_virtual);
     let part = part.map_or(&[][..], Vec::as_slice);
     let engine_options = match engine {
-        ResultsEngine::Newer => &["virtual", "--kernel", "7.3"][..],
+        ResultsEngine::Older => &["virtual", "--kernel", "6.12"][..],
+        ResultsEngine::Newer => &["virtual", "--kernel", "7.3"],
         ResultsEngine::Kernel => &["kernel"],
         ResultsEngine::Virtual => &["virtual"],
         ResultsEngine::Ns2 => &["ns2"],

@@ -325,8 +325,11 @@ impl Read for String {
 
 impl Read for bool {
     fn read(value: &Value<'_>) -> Result<Self> {
+        let written = value.written.get_ref();
+        let is_variable = written.as_str().is_some_and(|text| text.contains('$'));
+        let of_variable = value.text()?.filter(|_| is_variable).and_then(|text| text.parse().ok());
         let refuse = || value.refuse("expected true or false, without quotes").into();
-        value.written.get_ref().as_bool().ok_or_else(refuse)
+        written.as_bool().or(of_variable).ok_or_else(refuse)
     }
 }
 

@@ -1,48 +1,62 @@
-//! The page that compares the kernels of virtual time: the results from the literature on the newer one beside the default.
+//! The page that compares the kernels of virtual time: every result that both have.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::known::{expected, judged, scale};
-use super::store::ScenarioSummary;
-use super::summary::{latest, point, shown, told};
+use super::known::{self, expected, judged, scale};
+use super::summary::{cells, point, shown, told};
 use crate::made::{self, GeneratedTable};
 
 pub const TABLE: GeneratedTable =
-    GeneratedTable { document: "scenarios/kernels.md", command: "cargo xtask results known --run newer" };
+    GeneratedTable { document: "scenarios/kernels.md", command: "cargo xtask results --run older --run newer" };
 
-/// A count, and a row for each value that differs: its verdict does, or its means do.
-///
-/// `newer`: the report of a scenario on the newer kernel.
-pub fn table(summaries: &[ScenarioSummary], newer: impl Fn(&str) -> Result<Option<Value>>) -> Result<Option<String>> {
-    let (mut scenarios, mut values, mut rows, mut least) = (0, 0, Vec::new(), u64::MAX);
+/// The reports of a scenario on the older and the newer kernel.
+pub struct OnBoth {
+    pub paper: String,
+    pub name: String,
+    pub reports: [Value; 2],
+}
+
+/// A row for each folder, and a row for each value that differs: its verdict does, or its means do.
+pub fn table(all: &[OnBoth]) -> String {
+    let (mut rows, mut folders) = (Vec::new(), BTreeMap::<&str, [usize; 3]>::new());
     let mut kernels = [String::new(), String::new()];
-    for (name, reports) in summaries {
-        let Some(report) = newer(name)? else { continue };
-        let older = latest(reports);
-        scenarios += 1;
-        kernels = [older, &report].map(|report| told(&report["host"]["kernel"]));
-        for cell in judged(&report) {
-            let is_same =
-                |other: &Value| ["metric", "variant", "over", "at"].iter().all(|field| other[field] == cell[field]);
-            let Some(other) = judged(older).into_iter().find(is_same) else { continue };
-            values += 1;
-            least = least.min(cell["measured"]["n"].as_u64().unwrap_or_default());
-            if cell["verdict"] != other["verdict"] || are_apart(&cell["measured"], &other["measured"]) {
-                rows.push(row(name, &other, &cell));
+    for OnBoth { paper, name, reports } in all {
+        let [older, newer] = reports;
+        kernels = [older, newer].map(|report| told(&report["host"]["kernel"]));
+        let counts = folders.entry(paper).or_default();
+        counts[0] += 1;
+        for (old, new) in pairs(paper, older, newer) {
+            counts[1] += 1;
+            if old["verdict"] != new["verdict"] || are_apart(&old["measured"], &new["measured"]) {
+                counts[2] += 1;
+                rows.push(row(paper, name, &old, &new));
             }
         }
     }
-    if scenarios == 0 {
-        return Ok(None);
-    }
+    let counted = folders
+        .iter()
+        .map(|(paper, [scenarios, values, differ])| format!("[{paper}]({paper}) | {scenarios} | {values} | {differ}"));
+    let counted = made::table("folder | scenarios: | values: | differ:", counted);
     let [older, newer] = kernels;
     let head = format!("result | of | at | expected | {older} | {newer} | verdicts");
-    Ok(Some(format!(
-        "{scenarios} scenarios, {values} values, n = {least} and more; {} values differ.\n\n{}",
-        rows.len(),
-        made::table(&head, rows)
-    )))
+    format!("{counted}\n\n{}", made::table(&head, rows))
+}
+
+/// The same cells of both reports: those with an expectation among the known results, else all.
+fn pairs(paper: &str, older: &Value, newer: &Value) -> Vec<(Value, Value)> {
+    let values = |report: &Value| match paper {
+        known::FOLDER => judged(report),
+        _ => cells(report).cloned().collect(),
+    };
+    let fields = ["metric", "variant", "over", "at"];
+    let news = values(newer);
+    let pair = |old: Value| {
+        let new = news.iter().find(|new| fields.iter().all(|field| old[field] == new[field]))?;
+        Some((old, new.clone()))
+    };
+    values(older).into_iter().filter_map(pair).collect()
 }
 
 /// Smaller differences are left out: intervals of runs without chance have no width.
@@ -59,7 +73,7 @@ fn are_apart(one: &Value, other: &Value) -> bool {
     low > other_high || high < other_low
 }
 
-fn row(name: &str, older: &Value, newer: &Value) -> String {
+fn row(paper: &str, name: &str, older: &Value, newer: &Value) -> String {
     let (scale, unit) = scale(older);
     let over = older["over"].as_str().map_or(String::new(), |baseline| format!(" over {baseline}"));
     let [variant, metric] = [&older["variant"], &older["metric"]].map(told);
@@ -68,8 +82,8 @@ fn row(name: &str, older: &Value, newer: &Value) -> String {
         if verdicts[0] == verdicts[1] { verdicts[0].clone() } else { format!("**{}**", verdicts.join(", ")) };
     let [older_mean, newer_mean] = [older, newer].map(|cell| shown(&cell["measured"], scale));
     format!(
-        "[{name}](known/{name}.toml) | {variant}{over}, `{metric}`{unit} | {} | {} | {older_mean} | {newer_mean} | {verdicts}",
+        "[{name}]({paper}/{name}.toml) | {variant}{over}, `{metric}`{unit} | {} | {} | {older_mean} | {newer_mean} | {verdicts}",
         point(older),
-        expected(older)
+        if older["expected"].is_null() { "-".to_owned() } else { expected(older) }
     )
 }

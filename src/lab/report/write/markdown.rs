@@ -39,12 +39,14 @@ fn element(element: &Element) -> String {
         Element::Conclusion(text) => format!("\n{}\n", escaped(&stopped(text))),
         Element::Remark(about, text) => format!("\n{}: {}\n", super::capital(about), escaped(&stopped(text))),
         Element::Facts(facts) => {
-            facts.iter().map(|(name, fact)| format!("- {}: {}\n", escaped(name), escaped(fact))).collect()
+            let lines: String =
+                facts.iter().map(|(name, fact)| format!("- {}: {}\n", escaped(name), escaped(fact))).collect();
+            lines + "\n"
         }
         Element::Verdicts(tally, lists) => {
             format!("\nVerdicts: {}.\n{}", tally.sentence(), lists.iter().map(list).collect::<String>())
         }
-        Element::Table(table) if table.caption.is_empty() => grid(table),
+        Element::Table(table) if table.caption.is_empty() => format!("{}\n", grid(table)),
         Element::Table(table) => format!("\n### {}\n\n{}", escaped(&table.caption.to_string()), grid(table)),
         Element::List(one) => list(one),
         // Indented, because a line of the text could end a fence.
