@@ -22,6 +22,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use self::companion::CompanionLink;
 use self::object::UpgradeInheritance;
 use self::request::{companion_place, record_of};
 use crate::state::{Record, Store};
@@ -45,8 +46,8 @@ pub struct Registration {
     /// Closing the link unregisters. Without links, deleting the map's entry does.
     link: Option<OwnedFd>,
     map: OwnedFd,
-    /// Closing the companion's link detaches it.
-    _companion: Option<OwnedFd>,
+    /// Closing the companion's links detaches it.
+    _companion: Vec<CompanionLink>,
     is_registered: bool,
 }
 

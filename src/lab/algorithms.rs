@@ -91,7 +91,7 @@ impl PreparedAlgorithms {
         gate::clear_overdue(&features)?;
         let own = own_name(id, self.registered.len());
         let name = if kernel_has(id)? { &own } else { id };
-        let cgroup = algorithm.companion.is_some().then_some(self.cgroup.as_path());
+        let cgroup = algorithm.companion_of_both_ends().map(|_| self.cgroup.as_path());
         let request = |name| Request { algorithm, name, settings: &settings, file: None, cgroup };
         let registered = match loader::register(&request(name), &features) {
             Err(_) if *name != own && kernel_has(name)? => loader::register(&request(&own), &features)?, // a race

@@ -16,14 +16,16 @@ mod algorithm;
 mod card;
 mod elf;
 mod layout;
+mod need;
 mod object;
 pub mod risk;
 pub mod source;
 pub mod tunable;
 
-pub use algorithm::{Algorithm, Callback, Companion};
+pub use algorithm::{Algorithm, Callback, Companion, CompanionPlace};
 pub use card::Card;
 pub use layout::{FieldKind, Phase, STATE_BYTES_MAX, StateField, StateLayout, StateValue};
+pub use need::KernelNeed;
 pub use object::{NAME_LENGTH_MAX, OPS_TYPE, check_name};
 pub use tunable::{Setting, Tunable, TunableKind};
 

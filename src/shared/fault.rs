@@ -8,8 +8,9 @@ use nix::sys::signal::{Signal, raise};
 pub const VARIABLE: &str = "TCCC_FAULT";
 
 /// In the order in which a command reaches them.
-pub const POINTS: [&str; 29] = [
+pub const POINTS: [&str; 30] = [
     "load.locked",
+    "load.companion",
     "load.registered",
     "apply.algorithms",
     "apply.noted",

@@ -6,6 +6,7 @@ pub mod btf;
 pub mod cgroup;
 pub mod clock;
 pub mod congestion;
+pub mod device;
 pub mod flock;
 pub mod io_error;
 pub mod iterate;

@@ -169,7 +169,7 @@ fn chosen() -> Vec<&'static Algorithm> {
     let wanted = std::env::var("TCCC_ALGORITHMS").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
     let is_wanted = |algorithm: &&Algorithm| wanted.is_empty() || wanted.contains(&algorithm.id.as_str());
-    catalog::all().iter().filter(is_wanted).collect()
+    crate::common::need::loadable("costs").into_iter().filter(is_wanted).collect()
 }
 
 fn load(algorithm: &Algorithm, name: &str) -> CallbackCandidate {

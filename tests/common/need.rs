@@ -13,6 +13,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::TcpUlp;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use procfs::process::Process;
+use tccc::catalog::{self, Algorithm};
+use tccc::kernel::probe::has_accurate_ecn;
 use tccc::lab::busy::BusyWatch;
 use tccc::scenario::GuestKernel;
 use tccc::virtual_time::guest::Guest;
@@ -54,6 +56,23 @@ fn record_skip(test: &str, need: &str, why: &str) {
         let mut log = OpenOptions::new().create(true).append(true).open(log).expect("skip log can be written");
         log.write_all(format!("{line}\n").as_bytes()).expect("skip log can be written");
     }
+}
+
+/// The algorithms of the catalogue that this kernel can run. The others are recorded as skipped, with what they need.
+pub fn loadable(marker: &str) -> Vec<&'static Algorithm> {
+    let can_run = |algorithm: &&Algorithm| match algorithm.check_kernel(has_accurate_ecn()) {
+        Ok(()) => true,
+        Err(unmet) => {
+            record_skip(&format!("{} of {marker}", algorithm.id), "accurate_ecn", &unmet.what);
+            false
+        }
+    };
+    catalog::all().iter().filter(can_run).collect()
+}
+
+/// Accurate ECN (RFC 9768): Linux 7.0 and newer.
+pub fn accurate_ecn() -> Probe {
+    has_accurate_ecn().then_some(()).ok_or("this kernel has none: it came with Linux 7.0".into())
 }
 
 /// The first attempt at an experiment that other work on this host neither delays nor disturbs.

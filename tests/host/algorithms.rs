@@ -25,6 +25,7 @@ mod msack;
 mod mswift;
 pub mod native;
 mod pair;
+mod prague;
 mod properties;
 mod state_layout;
 mod swift;

@@ -69,7 +69,9 @@ fn one_mistake_in_a_scenario_of_the_tree_is_reported_alone() {
 
 #[test]
 fn scenarios_of_every_algorithm_have_every_algorithm() {
-    let all = catalog::all().iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
+    // Those that need a newer kernel than the scenarios' have scenarios of their own.
+    let all = catalog::all().iter().filter(|algorithm| algorithm.need.is_none());
+    let all = all.map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
     let mut claim_it = 0;
     for file in scenarios() {
         let scenario = Scenario::load(&file, Engine::Kernel).unwrap();

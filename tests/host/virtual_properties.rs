@@ -3,26 +3,31 @@
 //! `mswift` is missing, because the guest does not support its companion, a BPF program. Its start is tested natively
 //! (`algorithms/mswift.rs`), on the real kernel (`kernel/mswift.rs`), and by `scenarios/safety`. Afterwards it is Reno.
 //!
+//! An algorithm that needs Linux 7 runs in the newer guest.
+//!
 //! A limit holds for all algorithms, except those in a table with the reason.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::common::experiment::finished;
+use crate::common::need::guest7;
 use crate::common::needs;
 use crate::lab::virtual_time::Bench;
 use crate::scene::{flow, link};
 use serde_json::Value;
-use tccc::catalog::{self, risk};
+use tccc::catalog::{self, Algorithm, risk};
 use tccc::units::BitsPerSec;
 
 /// The kernel's algorithms, for comparison.
 const KERNEL: [&str; 2] = ["reno", "cubic"];
 
-/// The algorithms that the guest supports.
-fn algorithms() -> Vec<String> {
-    let ours = catalog::all().iter().filter(|algorithm| algorithm.companion.is_none());
-    ours.map(|algorithm| algorithm.id.clone()).chain(KERNEL.map(str::to_owned)).collect()
+/// The algorithms that the older guest supports, and those that only the newer one does.
+fn algorithms() -> [Vec<String>; 2] {
+    let ours = catalog::all().iter().filter(|algorithm| algorithm.companion_of_both_ends().is_none());
+    let (newer, older): (Vec<&Algorithm>, Vec<&Algorithm>) = ours.partition(|algorithm| algorithm.need.is_some());
+    let ids = |all: &[&Algorithm]| all.iter().map(|algorithm| algorithm.id.clone()).collect::<Vec<String>>();
+    [[ids(&older), KERNEL.map(str::to_owned).to_vec()].concat(), ids(&newer)]
 }
 
 struct PropertyRun {
@@ -35,8 +40,18 @@ struct PropertyRun {
 
 /// Runs a scenario for every algorithm. `head` precedes `[sweep]`, and `rest` follows it.
 fn runs(head: &str, sweep: &str, rest: &[String]) -> Vec<PropertyRun> {
-    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\nkernel = '6.12'\n{head}\n");
-    let text = format!("{head}[sweep]\nalgorithm = {:?}\n{sweep}\n{}", algorithms(), rest.concat());
+    let [older, newer] = algorithms();
+    let mut all = runs_of(&older, &format!("kernel = '6.12'\n{head}"), sweep, rest);
+    match guest7() {
+        Ok(()) => all.extend(runs_of(&newer, &format!("kernel = '7.3'\n{head}"), sweep, rest)),
+        Err(why) => eprintln!("skipped: {newer:?}: needs guest7: {why}"),
+    }
+    all
+}
+
+fn runs_of(algorithms: &[String], head: &str, sweep: &str, rest: &[String]) -> Vec<PropertyRun> {
+    let head = format!("title = 'x'\nclaim = 'y'\nprofile = 'native'\n{head}\n");
+    let text = format!("{head}[sweep]\nalgorithm = {algorithms:?}\n{sweep}\n{}", rest.concat());
     let out = Bench::new(&text);
     let folder = out.runs("out", "");
     let run = |(id, bytes): (String, Vec<u8>)| {

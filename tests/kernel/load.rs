@@ -4,6 +4,7 @@ mod capabilities;
 mod companion;
 mod confirm;
 mod disturbed;
+mod egress;
 mod exhausted;
 mod locks;
 pub mod refused;

@@ -28,7 +28,8 @@ pub fn choose(socket: &impl AsFd, name: &str) -> nix::Result<()> {
 }
 
 pub fn connect_with(address: SocketAddr, algorithm: &str) -> Result<TcpStream> {
-    let client = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
+    let client = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     choose(&client, algorithm)?;
     connect(client.as_raw_fd(), &SockaddrStorage::from(address))?;
     Ok(client.into())

@@ -11,8 +11,8 @@ use crate::cli::output::OutputFormat;
 use crate::cli::output::plain::{marked_title, row, write_columns};
 use host::state::Store;
 use shared::catalog::risk::{Level, Risk};
-use shared::catalog::{self, source};
-use shared::kernel::probe::Features;
+use shared::catalog::{self, KernelNeed, source};
+use shared::kernel::probe::{Features, has_accurate_ecn};
 use shared::kernel::{congestion, struct_ops};
 
 /// Show every algorithm: title, source, risk, registered or not
@@ -40,6 +40,8 @@ struct AlgorithmLine {
     source: String,
     patented: bool,
     registered: bool,
+    /// What this kernel lacks to run it. `None` if it can, and for the kernel's own.
+    lacking: Option<String>,
     /// `None` for the kernel's own.
     risk: Option<Level>,
     /// Digest of the code that was measured; `None` for the kernel's own and for users' files.
@@ -60,12 +62,14 @@ impl Args {
         // Without root, the kernel does not list its maps.
         let tables = Features::probe().and_then(|features| struct_ops::tables(&features)).unwrap_or_default();
         let by_bpf = tables.into_iter().map(|table| table.name).collect();
+        let has_accurate_ecn = has_accurate_ecn();
         let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
             id: algorithm.id.clone(),
             title: algorithm.title.clone(),
             source: algorithm.source.clone(),
             patented: algorithm.patents().is_some(),
             registered: available.contains(&algorithm.id),
+            lacking: algorithm.check_kernel(has_accurate_ecn).err().and(algorithm.need).map(lacking),
             risk: Some(Risk::of(algorithm).level),
             code: source::code_digest(&algorithm.id),
             from: "tccc",
@@ -75,6 +79,11 @@ impl Args {
             ListDocument { default: congestion::default().ok(), algorithms: carried.chain(others).collect() };
         self.output.print(&document, write_table)
     }
+}
+
+/// Such as "needs Linux 7.0".
+fn lacking(need: KernelNeed) -> String {
+    format!("needs {}", need.release())
 }
 
 fn other(name: &str, by_bpf: &BTreeSet<String>) -> AlgorithmLine {
@@ -89,16 +98,18 @@ fn other(name: &str, by_bpf: &BTreeSet<String>) -> AlgorithmLine {
         }
         None => ("in this kernel".to_owned(), "the kernel".to_owned(), false, None, "kernel"),
     };
-    AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, risk, code: None, from }
+    let lacking = None;
+    AlgorithmLine { id: name.to_owned(), title, source, patented, registered: true, lacking, risk, code: None, from }
 }
 
 fn write_table(out: &mut impl Write, document: &ListDocument) -> io::Result<()> {
     let rows = document.algorithms.iter().map(|line| {
         let is_default = document.default.as_ref() == Some(&line.id);
-        let registered = match (line.registered, is_default) {
-            (true, true) => "default",
-            (true, false) => "yes",
-            _ => "no",
+        let registered = match (line.registered, is_default, &line.lacking) {
+            (true, true, _) => "default",
+            (true, false, _) => "yes",
+            (false, _, Some(lacking)) => lacking,
+            (false, _, None) => "no",
         };
         let risk = line.risk.map_or("-".to_owned(), |risk| risk.to_string());
         row([&line.id, registered, &risk, &marked_title(&line.title, line.patented), &line.source])

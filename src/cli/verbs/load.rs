@@ -18,7 +18,7 @@ use host::policy::change;
 use host::policy::rule::{Allowed, GuardLimit, Portion, RuleTrial};
 use host::state::Store;
 use host::trial::{ShareTrial, rules};
-use shared::catalog::{self, Algorithm};
+use shared::catalog::{self, Algorithm, Companion};
 use shared::failure::Failure;
 use shared::kernel::netns::Netns;
 use shared::kernel::probe::Features;
@@ -240,7 +240,7 @@ impl Args {
         let name = &record.name;
         loaded.adapted.iter().for_each(|phrase| note(phrase));
         note_patents(name, algorithm);
-        if algorithm.companion.as_ref().is_some_and(|companion| companion.times_single_packets) {
+        if algorithm.companion.as_ref().is_some_and(Companion::times_single_packets) {
             warn_of_merged_packets();
         }
         let mut out = results();
@@ -254,9 +254,9 @@ impl Args {
             return Ok(());
         }
         if let Some(attachment) = &record.companion {
-            let (program, cgroup) = (&attachment.program, attachment.cgroup.display());
+            let (program, place) = (&attachment.program, attachment.place());
             let side = if self.receiver { "receiving side" } else { "companion" };
-            writeln!(out, "\"{name}\" {side}: \"{program}\" attached to the cgroup {cgroup}")?;
+            writeln!(out, "\"{name}\" {side}: \"{program}\" attached to {place}")?;
         }
         if self.receiver {
             return Ok(());

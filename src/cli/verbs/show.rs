@@ -12,7 +12,7 @@ use crate::cli::output::{OutputFormat, note};
 use host::loader::{self, Request};
 use host::state::Store;
 use shared::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk};
-use shared::catalog::{self, Algorithm, Card, StateLayout, Tunable};
+use shared::catalog::{self, Algorithm, Card, Companion, CompanionPlace, StateLayout, Tunable};
 use shared::kernel::privilege;
 use shared::kernel::probe::Features;
 
@@ -58,8 +58,10 @@ struct CardDocument<'a> {
     state: &'a StateLayout,
     callbacks: Vec<CallbackLine<'a>>,
     risk: Risk,
-    /// The program that `tccc load` also attaches to a cgroup.
+    /// The program that `tccc load` also attaches, to a cgroup or to network devices.
     companion: Option<&'a str>,
+    /// What it needs that not every supported kernel has.
+    needs: Option<String>,
     /// Why the verifier cost is missing.
     no_cost: Option<String>,
 }
@@ -90,9 +92,11 @@ impl Args {
             callbacks: callbacks.collect(),
             risk: Risk::of(&algorithm),
             companion: algorithm.companion.as_ref().map(|companion| companion.program.as_str()),
+            needs: algorithm.need.map(|need| format!("{}: {} or newer", need.phrase(), need.release())),
             no_cost,
         };
-        self.output.print(&document, |out, document| write_card(out, document))
+        let companion = algorithm.companion.as_ref();
+        self.output.print(&document, |out, document| write_card(out, document, companion))
     }
 }
 
@@ -109,7 +113,7 @@ fn verifier_cost(algorithm: &Algorithm) -> Result<BTreeMap<String, u32>> {
     Ok(verified.verifier_cost()?.into_iter().filter(|(_, instructions)| *instructions > 0).collect())
 }
 
-fn write_card(out: &mut impl Write, shown: &CardDocument) -> io::Result<()> {
+fn write_card(out: &mut impl Write, shown: &CardDocument, companion: Option<&Companion>) -> io::Result<()> {
     let title = if shown.title.is_empty() { "no title" } else { shown.title };
     writeln!(out, "{}: {}", shown.id, marked_title(title, shown.patented))?;
     for (heading, text) in &shown.card.sections {
@@ -119,11 +123,15 @@ fn write_card(out: &mut impl Write, shown: &CardDocument) -> io::Result<()> {
     write_risk(out, &shown.risk)?;
     write_tunables(out, shown.tunables)?;
     write_state(out, shown.state)?;
-    if let Some(program) = shown.companion {
-        writeln!(
-            out,
-            "\nCompanion\n  {program} (sock_ops), attached to a cgroup by `tccc load`; see also `--receiver`"
-        )?;
+    if let Some(needs) = &shown.needs {
+        writeln!(out, "\nNeeds\n  {needs}")?;
+    }
+    if let Some(Companion { program, place }) = companion {
+        let what = match place {
+            CompanionPlace::Cgroup { .. } => "(sock_ops), attached to a cgroup by `tccc load`; see also `--receiver`",
+            CompanionPlace::Egress => "(tcx), attached to the egress of every network device by `tccc load`",
+        };
+        writeln!(out, "\nCompanion\n  {program} {what}")?;
     }
     write_callbacks(out, shown)
 }

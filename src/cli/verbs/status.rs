@@ -236,6 +236,10 @@ fn drift(instance: &LoadedName, default: &str) -> Vec<String> {
     let is_elsewhere = instance.is_held_elsewhere();
     let has_companion = record.companion.is_none() || instance.is_companion_attached;
     let other_default = format!("it was made the default, but the default is now \"{default}\"");
+    let without = format!(
+        "its companion program is not at {}, which appeared later: packets there carry ECT(0); load it again",
+        instance.devices_without.join(", ")
+    );
     let elsewhere = format!("{}; {}", survey::ELSEWHERE, bpffs::way_to_lost_pins());
     let drift = [
         (was_default && default != instance.name, other_default.as_str()),
@@ -249,7 +253,8 @@ fn drift(instance: &LoadedName, default: &str) -> Vec<String> {
         ),
         (is_elsewhere, elsewhere.as_str()),
         (!is_elsewhere && is_pinned && !has_pin, "its pin is gone"),
-        (is_pinned && !has_companion, "its companion program is no longer attached: it finds no pairs; load it again"),
+        (is_pinned && !has_companion, "its companion program is no longer attached and does nothing; load it again"),
+        (!instance.devices_without.is_empty(), without.as_str()),
         (!instance.is_receiver() && !instance.is_registered, "it is no longer registered"),
     ];
     drift.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what.to_owned()).collect()
@@ -327,8 +332,8 @@ fn write_details(out: &mut impl Write, line: &InstanceLine) -> io::Result<()> {
         writeln!(out, "\nsockets with \"{}\":", line.name)?;
         write_holders(out, holders)?;
     }
-    if let Some(Attachment { program, cgroup }) = &line.companion {
-        writeln!(out, "\"{}\": \"{program}\" is attached to the cgroup {}", line.name, cgroup.display())?;
+    if let Some(attachment) = &line.companion {
+        writeln!(out, "\"{}\": \"{}\" is attached to {}", line.name, attachment.program, attachment.place())?;
     }
     if !line.ns_per_call.is_empty() {
         let costs: Vec<String> = line.ns_per_call.iter().map(|(name, ns)| format!("{name} {ns:.0}")).collect();

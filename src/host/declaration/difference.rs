@@ -170,6 +170,10 @@ fn of_algorithm(
     if record.companion.is_some() && !instance.is_companion_attached {
         return Some(step(format!("the companion of \"{name}\" is no longer attached"), ApplyStep::Reload(name)));
     }
+    if let Some(device) = instance.devices_without.first() {
+        let what = format!("the companion of \"{name}\" is not attached to {device}");
+        return Some(step(what, ApplyStep::Reload(name)));
+    }
     let change = if features.link_update { ApplyStep::Upgrade(name.clone()) } else { ApplyStep::Reload(name.clone()) };
     if record.digest != loader::digest(&declared.algorithm.object) || !instance.is_as_recorded() {
         return Some(step(format!("\"{name}\" has other code than declared"), change));
@@ -182,7 +186,7 @@ fn of_algorithm(
 
 fn is_where_declared(declared: &Declared, attachment: Option<&Attachment>) -> bool {
     let Some(place) = &declared.cgroup else { return true };
-    attachment.is_some_and(|attachment| cgroup::resolve(place).is_ok_and(|path| path == attachment.cgroup))
+    attachment.is_some_and(|attachment| cgroup::resolve(place).is_ok_and(|path| Some(path) == attachment.cgroup))
 }
 
 /// Tunables with another value than declared, such as `keep_avoidance=768, declared 896`.

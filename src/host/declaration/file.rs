@@ -21,6 +21,7 @@ use crate::toml_reader::{
 use shared::catalog::{self, Algorithm};
 use shared::failure::Failure;
 use shared::kernel::io_error;
+use shared::kernel::probe::has_accurate_ecn;
 
 const REFERENCE: &str = "scenarios/policy/declared/README.md";
 const DEFAULT: &str = "the name of a declared algorithm, such as \"dtcp\"";
@@ -247,6 +248,9 @@ fn declared(
     };
     let code = fields.r#use.unwrap_or_else(|| PlacedText { text: name.to_owned(), at: at.clone() });
     let (algorithm, file) = find(&code.text).map_err(|failure| refuse(&code.at, failure)).ok()?;
+    if let Err(unmet) = algorithm.check_kernel(has_accurate_ecn()) {
+        refuse(&code.at, Failure { what: format!("\"{}\" cannot be loaded: {}", algorithm.id, unmet.what), ..unmet });
+    }
     let mut settings = Vec::new();
     for (name, Tunable(PlacedText { text, at })) in &fields.tunables {
         match algorithm.setting(name, text) {
@@ -255,7 +259,7 @@ fn declared(
         }
     }
     let (cgroup, receiver) = (fields.cgroup.map(PathBuf::from), fields.receiver.unwrap_or(false));
-    if algorithm.companion.is_none() && (cgroup.is_some() || receiver) {
+    if algorithm.companion_of_both_ends().is_none() && (cgroup.is_some() || receiver) {
         let what = format!("\"{}\" has no companion program: expected neither cgroup nor receiver", algorithm.id);
         refuse(&at, Failure::usage(what));
     }

@@ -1,6 +1,5 @@
 //! Registers an algorithm for good, as `tccc load` does. After a failure, undoes every step.
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +9,7 @@ use super::request::{Request, check_name, companion_place, record_of};
 use super::survey::{self, LoadState, LoadedName};
 use super::unload::{sweep, undo};
 use crate::state::pins::Pins;
-use crate::state::{Attachment, LockSubject, Locked, Owner, Record, Store, Unconfirmed};
+use crate::state::{LockSubject, Locked, Owner, Record, Store, Unconfirmed};
 use shared::failure::Failure;
 use shared::fault;
 use shared::interrupt;
@@ -128,9 +127,9 @@ fn changes(record: &Record, pins: &Pins, options: LoadOptions, features: &Featur
 }
 
 pub(super) fn attachment(record: &Record, pins: &Pins) -> Option<String> {
-    let Attachment { program, cgroup } = record.companion.as_ref()?;
+    let attachment = record.companion.as_ref()?;
     let pin = pins.companion(&record.name);
-    Some(format!("attach \"{program}\" to the cgroup {} and pin it at {}", cgroup.display(), pin.display()))
+    Some(format!("attach \"{}\" to {} and pin it at {}", attachment.program, attachment.place(), pin.display()))
 }
 
 /// Returns our own earlier registration if it is to be replaced.
@@ -189,6 +188,7 @@ fn register(mut record: Record, mut verified: Verified, (pins, locked): (&Pins, 
     let mut made = Vec::new();
     if let Err(error) = keep(&mut record, &mut verified, (pins, locked), &mut made) {
         made.iter().for_each(|pin| drop(std::fs::remove_file(pin))); // `tccc status` lists one that stays
+        let _ = std::fs::remove_dir(pins.companion(&name)); // only that of devices is a folder
         locked.remove(&name)?;
         return Err(error.context(format!("load \"{name}\"")));
     }
@@ -203,18 +203,17 @@ fn keep(
     made: &mut Vec<PathBuf>,
 ) -> Result<()> {
     pins.prepare()?;
-    let mut pin = |object: &OwnedFd, path: PathBuf| -> Result<()> {
-        bpf::pin(object, &path)?;
-        made.push(path);
-        Ok(())
-    };
-    let map = verified.map()?;
-    pin(&map, pins.map(&record.name))?;
-    if let Some(link) = verified.attach_companion(record.companion.as_ref())? {
-        pin(&link, pins.companion(&record.name))?;
+    let (map, place) = (verified.map()?, pins.map(&record.name));
+    bpf::pin(&map, &place)?;
+    made.push(place);
+    for companion in verified.attach_companion(record.companion.as_ref())? {
+        made.push(companion.pin(pins, &record.name)?);
+        fault::point("load.companion");
     }
     if let Some(link) = verified.attach()? {
-        pin(&link, pins.link(&record.name))?;
+        let place = pins.link(&record.name);
+        bpf::pin(&link, &place)?;
+        made.push(place);
     }
     record.owner = Owner::Pinned;
     locked.write(record).inspect_err(|_| drop(struct_ops::delete_registration(&map)))

@@ -8,10 +8,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject};
 
 use super::adapt::{self, CallbackFate, Provided};
-use super::companion::LoadedCompanion;
+use super::companion::{CompanionLink, LoadedCompanion};
 use super::refusal;
 use super::request::{Request, check_name};
 use crate::state::Attachment;
+use crate::state::pins::Pins;
 use shared::btf::Member;
 use shared::catalog::NAME_LENGTH_MAX;
 use shared::failure::Failure;
@@ -62,6 +63,8 @@ pub(super) fn verify_for(
         let what = format!("cannot load \"{}\": this kernel does not support congestion control by BPF", request.name);
         return Err(Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into());
     }
+    let is_fit = request.algorithm.check_kernel(features.accurate_ecn);
+    is_fit.map_err(|failure| refused(request.name, failure))?;
     let mut object = open(request)?;
     let types = types_of(&object)?;
     let members = members_of(&types, &request.algorithm.ops_table)?;
@@ -83,9 +86,9 @@ pub(super) fn verify_for(
             let rodata = map.initial_value_mut().unwrap_or_default();
             request.settings.iter().try_for_each(|setting| setting.write(rodata))?;
         } else if let (Some(wanted), Some(companion)) = (companion, &shared)
-            && map.name() == OsStr::new(&wanted.map)
+            && let Some(name) = wanted.map().filter(|name| map.name() == OsStr::new(name))
         {
-            map.reuse_fd(companion.map(&wanted.map)?.as_fd()).context("share the companion's map")?;
+            map.reuse_fd(companion.map(name)?.as_fd()).context("share the companion's map")?;
         }
     }
     let object =
@@ -242,9 +245,14 @@ impl Verified {
 
     /// # Errors
     /// No such cgroup; the kernel refuses.
-    pub(super) fn attach_companion(&mut self, place: Option<&Attachment>) -> Result<Option<OwnedFd>> {
-        let both = self.companion.as_mut().zip(place);
-        both.map(|(companion, place)| companion.attach(&place.cgroup)).transpose()
+    pub(super) fn attach_companion(&self, place: Option<&Attachment>) -> Result<Vec<CompanionLink>> {
+        let both = self.companion.as_ref().zip(place);
+        both.map_or_else(|| Ok(Vec::new()), |(companion, place)| companion.attach(place))
+    }
+
+    /// As [`LoadedCompanion::renew`].
+    pub(super) fn renew_companion(&self, pins: &Pins, name: &str) -> Result<Vec<CompanionLink>> {
+        self.companion.as_ref().map_or_else(|| Ok(Vec::new()), |companion| companion.renew(pins, name))
     }
 
     pub(super) fn companion_program(&self) -> Result<Option<OwnedFd>> {

@@ -10,8 +10,8 @@ use super::unload::sweep;
 use crate::state::pins::Pins;
 use crate::state::{Locked, Owner, Record, Store};
 use shared::failure::Failure;
+use shared::kernel::privilege;
 use shared::kernel::probe::Features;
-use shared::kernel::{bpf, privilege};
 
 /// Sets up what a host needs to receive from senders of an algorithm. The setup outlives this process.
 ///
@@ -22,7 +22,7 @@ use shared::kernel::{bpf, privilege};
 /// taken; the kernel refuses the program.
 pub(crate) fn load_receiver(request: &Request, options: LoadOptions, features: &Features) -> Result<LoadedAlgorithm> {
     check_name(request.name)?;
-    let Some(wanted) = &request.algorithm.companion else {
+    let Some(wanted) = request.algorithm.companion_of_both_ends() else {
         let what = format!("\"{}\" needs nothing at the receiver", request.algorithm.id);
         return Err(Failure::usage(what).hint("leave `--receiver` out: it works at the sender alone").into());
     };
@@ -63,14 +63,13 @@ fn check_free(name: &str, store: &Store, features: &Features) -> Result<()> {
 }
 
 /// Writes the record, the pin, and the record again. After a kill in between, everything is listed and can be removed.
-fn keep(record: &mut Record, mut companion: LoadedCompanion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
+fn keep(record: &mut Record, companion: LoadedCompanion, (pins, locked): (&Pins, &Locked)) -> Result<()> {
     locked.create(record)?;
     let place = record.companion.clone().context("know the cgroup")?;
     let pin = pins.companion(&record.name);
-    let pinned = pins.prepare().and_then(|()| {
-        let link = companion.attach(&place.cgroup)?;
-        bpf::pin(&link, &pin)
-    });
+    let pinned = pins
+        .prepare()
+        .and_then(|()| companion.attach(&place)?.iter().try_for_each(|link| link.pin(pins, &record.name).map(drop)));
     record.owner = Owner::Pinned;
     pinned.and_then(|()| locked.write(record)).inspect_err(|_| {
         let _ = std::fs::remove_file(&pin); // `tccc status` lists it if it stays

@@ -10,6 +10,8 @@ use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record, Requester};
 use shared::catalog::{Algorithm, Setting};
 use shared::failure::Failure;
 use shared::kernel::cgroup;
+use shared::kernel::device::devices;
+use shared::kernel::netns::Netns;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -56,7 +58,7 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
 /// `None` if the algorithm needs no companion.
 ///
 /// # Errors
-/// Cgroup v2 is not mounted; no such cgroup; a cgroup was given without a companion.
+/// Cgroup v2 is not mounted; no such cgroup; a cgroup was given without a companion in one.
 pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
     let Some(companion) = &request.algorithm.companion else {
         if request.cgroup.is_some() {
@@ -65,11 +67,20 @@ pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
         }
         return Ok(None);
     };
+    let program = companion.program.clone();
+    if companion.is_at_egress() {
+        if request.cgroup.is_some() {
+            let what = format!("the companion of \"{}\" is attached to network devices", request.algorithm.id);
+            return Err(Failure::usage(what).hint("leave `--cgroup` out").into());
+        }
+        let devices = devices()?.into_iter().map(|device| device.name).collect();
+        return Ok(Some(Attachment { program, cgroup: None, devices, netns: Some(Netns::current()?.inode()) }));
+    }
     let cgroup = match request.cgroup {
         Some(path) => cgroup::resolve(path)?,
         None => cgroup::root()?,
     };
-    Ok(Some(Attachment { program: companion.program.clone(), cgroup }))
+    Ok(Some(Attachment { program, cgroup: Some(cgroup), devices: Vec::new(), netns: None }))
 }
 
 /// SHA-256 in hexadecimal.

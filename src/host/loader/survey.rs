@@ -1,6 +1,8 @@
 //! Finds what tccc registered, by its records, its pins and the kernel's tables.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -9,6 +11,8 @@ use crate::state::pins::Pins;
 use crate::state::{Owner, Record, Store};
 use shared::catalog::StateLayout;
 use shared::kernel::btf::{RUNNING_KERNEL, module_types};
+use shared::kernel::device::devices;
+use shared::kernel::netns::Netns;
 use shared::kernel::probe::Features;
 use shared::kernel::process::Process;
 use shared::kernel::struct_ops::{self, OpsTable};
@@ -26,8 +30,10 @@ pub struct LoadedName {
     pub has_link_pin: bool,
     pub has_map_pin: bool,
     pub has_companion_pin: bool,
-    /// The companion program is attached to a cgroup that exists.
+    /// The companion program is attached to a cgroup that exists, or to network devices.
     pub is_companion_attached: bool,
+    /// Devices without the companion program, which needs all of its network namespace. Empty in another namespace.
+    pub devices_without: Vec<String>,
     /// `None` if the table is gone, or without the right to look at it.
     pub table: Option<OpsTable>,
     /// Sockets can choose it.
@@ -142,9 +148,13 @@ fn instance(
 ) -> LoadedName {
     let record = store.record(&name);
     let open = |place: fn(&Pins, &str) -> PathBuf| pins.and_then(|pins| bpf::open_pin(&place(pins, &name)).ok());
-    let (link, map, companion) = (open(Pins::link), open(Pins::map), open(Pins::companion));
-    let (has_link_pin, has_map_pin, has_companion_pin) = (link.is_some(), map.is_some(), companion.is_some());
-    let is_companion_attached = companion.is_some_and(|link| bpf::is_attached_to_cgroup(&link));
+    let companions = pins.map(|pins| pins.companion_links(&name)).unwrap_or_default();
+    let (link, map) = (open(Pins::link), open(Pins::map));
+    let (has_link_pin, has_map_pin, has_companion_pin) = (link.is_some(), map.is_some(), !companions.is_empty());
+    let attached: BTreeSet<u32> = companions.iter().filter_map(attached_device).collect();
+    let netns = record.as_ref().and_then(|record| record.companion.as_ref()?.netns);
+    let is_here = netns.is_some() && Netns::current().is_ok_and(|here| Some(here.inode()) == netns);
+    let is_companion_attached = companions.iter().any(bpf::is_attached_to_cgroup) || !attached.is_empty();
     let linked = link.and_then(|link| struct_ops::link_target(&link).ok()).map(|target| target.map_id);
     let by_number = linked.or(record.as_ref().map(|record| record.map_id));
     let map = by_number.and_then(|id| bpf::open_map(id).ok()).or(map);
@@ -157,10 +167,20 @@ fn instance(
         has_link_pin,
         has_map_pin,
         has_companion_pin,
+        devices_without: if is_here && !attached.is_empty() { devices_besides(&attached) } else { Vec::new() },
         is_companion_attached,
         table,
         is_registered,
     }
+}
+
+fn attached_device(link: &OwnedFd) -> Option<u32> {
+    bpf::device_link(link).ok().map(|link| link.device).filter(|&device| device != 0)
+}
+
+fn devices_besides(attached: &BTreeSet<u32>) -> Vec<String> {
+    let all = devices().unwrap_or_default().into_iter();
+    all.filter(|device| !attached.contains(&device.index)).map(|device| device.name).collect()
 }
 
 /// The record of a name with the registered code, also after an interrupted upgrade.

@@ -116,7 +116,7 @@ pub fn plan(instance: &LoadedName) -> Result<Vec<String>> {
         changes.push(format!("unregister \"{name}\""));
     }
     if let Some(attachment) = instance.record.as_ref().and_then(|record| record.companion.as_ref()) {
-        changes.push(format!("detach \"{}\" from the cgroup {}", attachment.program, attachment.cgroup.display()));
+        changes.push(format!("detach \"{}\" from {}", attachment.program, attachment.place()));
     }
     if let Some(pins) = Pins::of_host() {
         let present = pins.all_of(name).into_iter().filter(|pin| pin.exists());
@@ -151,11 +151,8 @@ pub(super) fn undo(instance: LoadedName, locked: &Locked) -> Result<Unloaded> {
         struct_ops::delete_registration(&table.map)?;
     }
     if let Some(pins) = Pins::of_host() {
-        for pin in [pins.link(&instance.name), pins.companion(&instance.name)] {
-            if let Ok(link) = bpf::open_pin(&pin) {
-                bpf::detach_link(&link);
-            }
-        }
+        let registration = bpf::open_pin(&pins.link(&instance.name)).ok();
+        registration.iter().chain(&pins.companion_links(&instance.name)).for_each(bpf::detach_link);
         pins.remove(&instance.name)?;
     }
     if instance.is_registered {

@@ -112,7 +112,7 @@ pub(crate) fn upgrade(code: PreparedCode) -> Result<Upgraded> {
     locked.write(&record)?;
     fault::point("upgrade.noted");
     let place = (before.as_ref(), companion_link.as_ref());
-    let swapped = swap_companion(&record, &mut verified, place, &pins).and_then(|()| {
+    let swapped = swap_companion(&record, &verified, place, &pins).and_then(|()| {
         fault::point("upgrade.companion");
         point_link(request.name, &pins, &map)
     });
@@ -262,16 +262,19 @@ fn point_link(name: &str, pins: &Pins, map: &OwnedFd) -> Result<()> {
 fn place_of_companion(request: &Request, record: &Record) -> Result<Option<Attachment>> {
     let asked = companion_place(request)?;
     let Some(place) = &record.companion else { return Ok(asked) };
+    if asked.as_ref().is_some_and(|asked| asked.cgroup.is_none()) {
+        return Ok(asked); // at all devices, also those that appeared since
+    }
     let cgroup = asked.as_ref().filter(|_| request.cgroup.is_some()).map_or(&place.cgroup, |asked| &asked.cgroup);
     let program = asked.as_ref().map_or(&place.program, |asked| &asked.program);
-    Ok(Some(Attachment { program: program.clone(), cgroup: cgroup.clone() }))
+    Ok(Some(Attachment { program: program.clone(), cgroup: cgroup.clone(), ..place.clone() }))
 }
 
 /// The map that the attached companion shares with its algorithm, if the new code has the same companion.
 fn shared_map(request: &Request, link: Option<&OwnedFd>) -> Option<OwnedFd> {
     let wanted = request.algorithm.companion.as_ref()?;
     let program = bpf::open_program(bpf::cgroup_link(link?).ok()?.program).ok()?;
-    bpf::map_of_program(&program, &wanted.map)
+    bpf::map_of_program(&program, wanted.map()?)
 }
 
 /// Swaps the companion before the code, so that the algorithm always has a companion.
@@ -279,20 +282,21 @@ fn shared_map(request: &Request, link: Option<&OwnedFd>) -> Option<OwnedFd> {
 /// `from` and `link` are the current attachment.
 fn swap_companion(
     record: &Record,
-    verified: &mut Verified,
+    verified: &Verified,
     (from, link): (Option<&Attachment>, Option<&OwnedFd>),
     pins: &Pins,
 ) -> Result<()> {
     let (Some(program), Some(place)) = (verified.companion_program()?, &record.companion) else { return Ok(()) };
+    if place.cgroup.is_none() {
+        let made = verified.renew_companion(pins, &record.name)?;
+        return made.iter().try_for_each(|link| link.pin(pins, &record.name).map(drop));
+    }
     let stays = from.is_some_and(|from| from.cgroup == place.cgroup);
     if let Some(link) = link.filter(|link| stays && bpf::is_attached_to_cgroup(link)) {
         let attached = bpf::open_program(bpf::cgroup_link(link)?.program)?;
         return bpf::replace_program(link, &program, &attached).context("replace the earlier companion");
     }
-    if let Some(link) = verified.attach_companion(Some(place))? {
-        replace_pin(&link, &pins.companion(&record.name))?;
-    }
-    Ok(())
+    verified.attach_companion(Some(place))?.iter().try_for_each(|link| link.pin(pins, &record.name).map(drop))
 }
 
 fn replace_pin(object: &OwnedFd, path: &Path) -> Result<()> {

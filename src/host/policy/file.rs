@@ -16,7 +16,7 @@ use self::fields::{POLICY, RuleFields, RuleName, treatment as treatment_named};
 use super::rule::{ARMS_MAX, Match, Policy, RULES_MAX, Rule};
 use crate::loader;
 use crate::toml_reader::{Document, Found, Mistakes, Result as Reads, Table, Value, Version, text};
-use shared::failure::Failure;
+use shared::failure::{Failure, FailureKind};
 
 pub use self::write::write;
 
@@ -59,7 +59,7 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, Mistakes> {
     parse_with(file, text, |_| Ok(()))
 }
 
-/// Like [`parse`]. `check` fails for an unknown algorithm.
+/// Like [`parse`]. `check` fails for an unknown algorithm, and for one that needs a newer kernel.
 fn parse_with(file: &str, text: &str, check: impl Fn(&str) -> Result<(), Failure>) -> Result<Policy, Mistakes> {
     policy(file, text, check).map_err(|found| Mistakes::sorted(file, found.into_vec(), REFERENCE))
 }
@@ -122,7 +122,8 @@ fn check_named(rule: &Table<'_>, check: impl Fn(&str) -> Result<(), Failure>, fo
             return;
         }
         if let Some(Err(why)) = named.map(&check) {
-            let mut mistake = value.mistake("unknown algorithm").given(given);
+            let what = if why.kind == FailureKind::Unmet { why.what } else { "unknown algorithm".to_owned() };
+            let mut mistake = value.mistake(what).given(given);
             mistake.hint = why.hint;
             found.add(mistake);
         }

@@ -76,13 +76,20 @@ pub fn algorithms(policy: &Policy) -> BTreeSet<String> {
 /// Checks names of algorithms as they are registered now.
 ///
 /// # Errors
-/// The kernel has no TCP. The check fails for a name that is neither registered nor in the catalogue.
+/// The kernel has no TCP. The check fails for a name that is neither registered nor in the catalogue, and for an algorithm
+/// that needs a newer kernel.
 pub fn known() -> Result<impl Fn(&str) -> Result<(), Failure>> {
     let available = congestion::available()?;
     Ok(move |name: &str| match available.iter().any(|other| other == name) {
         true => Ok(()),
-        false => catalog::find(name).map(drop).map_err(|why| unknown(name, why)),
+        false => loadable(name),
     })
+}
+
+fn loadable(name: &str) -> Result<(), Failure> {
+    let algorithm = catalog::find(name).map_err(|why| unknown(name, why))?;
+    let has_accurate_ecn = features().is_ok_and(|features| features.accurate_ecn);
+    algorithm.check_kernel(has_accurate_ecn)
 }
 
 /// The catalogue's algorithms that a policy names and that are not registered yet.

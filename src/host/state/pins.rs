@@ -1,11 +1,13 @@
 //! The pins of algorithms in the BPF file system, in folders below `tccc`.
 //!
-//! `links/NAME` holds a registration, `maps/NAME` its table, and `companions/NAME` the attachment of its companion program.
+//! `links/NAME` holds a registration, `maps/NAME` its table, and `companions/NAME` the attachment of its companion program. A
+//! companion at network devices has a folder there, with a pin for each device by its index.
 //! `previous/NAME` and `next/NAME` hold the tables of the previous code, and of code that is about to replace the current one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,7 @@ use nix::unistd::{AccessFlags, faccessat};
 use super::lock::LockSubject;
 use super::store::Store;
 use shared::failure::Failure;
+use shared::kernel::bpf;
 use shared::kernel::bpffs;
 use shared::kernel::io_error::{self, reason};
 
@@ -88,6 +91,23 @@ impl Pins {
         self.folder_of(name).join("companions").join(name)
     }
 
+    /// The place for a companion's attachment to a device. Makes its folder.
+    ///
+    /// # Errors
+    /// Read-only; not permitted.
+    pub fn companion_at(&self, name: &str, device: u32) -> Result<PathBuf> {
+        let folder = self.companion(name);
+        make_folder(&folder)?;
+        Ok(folder.join(device.to_string()))
+    }
+
+    /// The pinned attachments of a companion that can be opened.
+    pub fn companion_links(&self, name: &str) -> Vec<OwnedFd> {
+        let place = self.companion(name);
+        let pins = if place.is_dir() { members(&place) } else { vec![place] };
+        pins.iter().filter_map(|pin| bpf::open_pin(pin).ok()).collect()
+    }
+
     pub fn previous(&self, name: &str) -> PathBuf {
         self.folder_of(name).join("previous").join(name)
     }
@@ -137,7 +157,8 @@ impl Pins {
     /// Missing pins of the name are no error.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Failure> {
         for path in self.all_of(name) {
-            io_error::remove_file(&path).map_err(|error| refused(&path, &error))?;
+            let removed = if path.is_dir() { remove_folder(&path) } else { io_error::remove_file(&path) };
+            removed.map_err(|error| refused(&path, &error))?;
         }
         Ok(())
     }
@@ -151,6 +172,16 @@ impl Pins {
         }
         bpffs::unmount_ours();
     }
+}
+
+fn members(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Removes a folder of pins.
+fn remove_folder(folder: &Path) -> std::io::Result<()> {
+    members(folder).iter().try_for_each(|pin| io_error::remove_file(pin))?;
+    fs::remove_dir(folder)
 }
 
 /// Makes a folder that only this user can open. An existing folder of this user is no error.

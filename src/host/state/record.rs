@@ -40,8 +40,24 @@ impl Owner {
 pub struct Attachment {
     /// A file stem in `bpf/option`.
     pub program: String,
-    /// New TCP sockets in this cgroup and below run the program.
-    pub cgroup: PathBuf,
+    /// New TCP sockets in this cgroup and below run the program. `None` for a program at network devices.
+    pub cgroup: Option<PathBuf>,
+    /// The devices of the network namespace at whose egress the program was attached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Inode of the network namespace of the devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<u32>,
+}
+
+impl Attachment {
+    /// Such as "the cgroup /sys/fs/cgroup".
+    pub fn place(&self) -> String {
+        match &self.cgroup {
+            Some(cgroup) => format!("the cgroup {}", cgroup.display()),
+            None => format!("the egress of {}", self.devices.join(", ")),
+        }
+    }
 }
 
 /// The trial of a registration, which is undone unless somebody confirms it.

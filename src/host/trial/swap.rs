@@ -85,7 +85,7 @@ impl<'a> CodeSource<'a> {
             return Err(Failure::failed(what).hint("run `tccc upgrade` with the code that you want").into());
         }
         let settings = algorithm.recorded(&record.tunables)?;
-        let cgroup = record.companion.as_ref().map(|companion| companion.cgroup.as_path());
+        let cgroup = record.companion.as_ref().and_then(|companion| companion.cgroup.as_deref());
         Ok(CodeSource { algorithm, file, settings, cgroup })
     }
 

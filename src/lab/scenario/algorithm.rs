@@ -8,9 +8,10 @@ use anyhow::Result;
 
 use crate::scenario::spec::{Cell, FlowSpec};
 use crate::scenario::whole::Scenario;
-use shared::catalog::{self, Algorithm, Setting};
+use shared::catalog::{self, Algorithm, Companion, Setting};
 use shared::failure::Failure;
 use shared::kernel::congestion;
+use shared::kernel::probe::has_accurate_ecn;
 use shared::model::run::Engine;
 
 /// Why a flow cannot run its algorithm.
@@ -76,12 +77,26 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
     for (cell, flow) in tcp_flows(cells) {
         let text = scenario.text_of(&flow.algorithm);
         let (field, failure) = match find(engine, &flow.algorithm, &flow.tunables, text) {
-            Ok(_) => continue,
+            Ok(found) => match found.filter(|_| engine == Engine::Kernel).map(on_this_kernel) {
+                Some(Err(unmet)) => ("algorithm", unmet),
+                _ => continue,
+            },
             Err(Unusable::Algorithm(failure)) => ("algorithm", failure),
             Err(Unusable::Tunables(failure)) => ("tunables", failure),
             Err(Unusable::Unknown(error)) => return Err(error),
         };
         return Err(scenario.mistake_in_flow(cell, flow, field, failure).into());
+    }
+    Ok(())
+}
+
+fn on_this_kernel((algorithm, _): (&Algorithm, Vec<Setting>)) -> Result<(), Failure> {
+    let cannot = |why: Failure| Failure { what: format!("\"{}\" cannot run: {}", algorithm.id, why.what), ..why };
+    algorithm.check_kernel(has_accurate_ecn()).map_err(cannot)?;
+    if algorithm.companion.as_ref().is_some_and(Companion::is_at_egress) {
+        let why = "its companion is attached to the devices of a host, and an experiment has devices of its own";
+        let hint = "`--engine virtual --kernel 7.3` runs it";
+        return Err(cannot(Failure::usage(why).hint(hint)));
     }
     Ok(())
 }

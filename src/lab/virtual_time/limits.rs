@@ -20,7 +20,7 @@ const NEWER: &str = "`--kernel 7.3`, or `kernel = \"7.3\"` in the scenario";
 /// The first field that a guest does not support, with its place.
 pub fn check(scenario: &Scenario, kernel: GuestKernel, cell: &Cell) -> Result<()> {
     for flow in cell.flows.iter().filter(|flow| flow.is_tcp()) {
-        if let Some(failure) = unsupported(&flow.algorithm) {
+        if let Some(failure) = unsupported(&flow.algorithm, kernel) {
             return Err(scenario.mistake_in_flow(cell, flow, "algorithm", failure).into());
         }
         if flow.ecn == Ecn::Accurate && kernel != GuestKernel::Linux7 {
@@ -75,13 +75,20 @@ fn unlimited(cell: &Cell) -> Option<(&FlowSpec, Failure)> {
 }
 
 /// Why a guest does not support an existing algorithm.
-fn unsupported(algorithm: &str) -> Option<Failure> {
+fn unsupported(algorithm: &str, kernel: GuestKernel) -> Option<Failure> {
     if source::is_source(algorithm) {
         let id = id_of(algorithm);
         let what = format!("\"{algorithm}\": the guest's kernel has its own algorithm of the name \"{id}\"");
         return OF_LINUX.contains(&id).then(|| Failure::usage(what).hint("give the file another name"));
     }
-    let companion = catalog::find(algorithm).ok()?.companion.as_ref()?;
+    let known = catalog::find(algorithm).ok()?;
+    if let Some(need) = known.need
+        && known.check_kernel(kernel == GuestKernel::Linux7).is_err()
+    {
+        let what = format!("\"{algorithm}\" needs {}, which Linux {} lacks", need.phrase(), kernel.series());
+        return Some(Failure::usage(what).hint(NEWER));
+    }
+    let companion = known.companion_of_both_ends()?;
     let what = format!(
         "\"{algorithm}\" needs its companion program \"{}\", and the guest of virtual time cannot run BPF programs",
         companion.program
@@ -140,8 +147,17 @@ mod tests {
 
     #[test]
     fn own_file_that_hides_an_algorithm_of_the_guest_is_refused() {
+        let unsupported = |algorithm| unsupported(algorithm, GuestKernel::default());
         assert!(unsupported("cubic.bpf.c").unwrap().what.contains("its own algorithm of the name \"cubic\""));
         assert!(unsupported("mine.bpf.c").is_none() && unsupported("dtcp").is_none());
         assert!(unsupported("mswift").unwrap().what.contains("companion program"));
+    }
+
+    #[test]
+    fn algorithm_that_needs_accurate_ecn_is_refused_by_the_older_guest_alone() {
+        let refused = unsupported("prague", GuestKernel::Linux6).unwrap();
+        assert_eq!(refused.what, "\"prague\" needs Accurate ECN (RFC 9768), which Linux 6.12 lacks");
+        assert_eq!(refused.hint.as_deref(), Some(NEWER));
+        assert!(unsupported("prague", GuestKernel::Linux7).is_none(), "its companion's work is a patch there");
     }
 }

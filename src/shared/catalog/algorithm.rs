@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::card::{self, Card};
 use super::layout::StateLayout;
+use super::need::KernelNeed;
 use super::tunable::{self, Setting, Tunable};
 use crate::failure::Failure;
 
@@ -24,13 +25,40 @@ pub struct Callback {
 pub struct Companion {
     /// The file stem in `bpf/option`.
     pub program: String,
-    /// The map that both programs share.
-    pub map: String,
-    /// The program times single packets, so offloads must not merge packets.
-    pub times_single_packets: bool,
+    pub place: CompanionPlace,
+}
+
+/// Where a companion program runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompanionPlace {
+    /// In the sockets of a cgroup, at both ends of a connection.
+    Cgroup {
+        /// The map that both programs share.
+        map: String,
+        /// The program times single packets, so offloads must not merge packets.
+        times_single_packets: bool,
+    },
+    /// At the egress of every network device. The guest of virtual time does its work without it.
+    Egress,
 }
 
 impl Companion {
+    /// The map that the program shares with its algorithm.
+    pub fn map(&self) -> Option<&str> {
+        match &self.place {
+            CompanionPlace::Cgroup { map, .. } => Some(map),
+            CompanionPlace::Egress => None,
+        }
+    }
+
+    pub fn is_at_egress(&self) -> bool {
+        self.place == CompanionPlace::Egress
+    }
+
+    pub fn times_single_packets(&self) -> bool {
+        matches!(self.place, CompanionPlace::Cgroup { times_single_packets: true, .. })
+    }
+
     /// The embedded object.
     ///
     /// # Errors
@@ -62,6 +90,8 @@ pub struct Algorithm {
     /// Shape: in the order of the ops table.
     pub callbacks: Vec<Callback>,
     pub companion: Option<Companion>,
+    /// `None`: every supported kernel has what it needs.
+    pub need: Option<KernelNeed>,
     pub object: Cow<'static, [u8]>,
 }
 
@@ -69,6 +99,11 @@ impl Algorithm {
     /// The patents named in the header. A patented algorithm is only a baseline for research, never a default.
     pub fn patents(&self) -> Option<&str> {
         self.card.section(card::PATENTS)
+    }
+
+    /// The companion that the other end of a connection needs too.
+    pub fn companion_of_both_ends(&self) -> Option<&Companion> {
+        self.companion.as_ref().filter(|companion| !companion.is_at_egress())
     }
 
     /// Reads `name=value` settings.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use object::SectionIndex;
 
-use super::algorithm::{Algorithm, Callback, Companion};
+use super::algorithm::{Algorithm, Callback, Companion, CompanionPlace};
 use super::card::Card;
 use super::elf::{Elf, Symbol};
 use super::layout::{STATE_BYTES_MAX, StateLayout};
+use super::need::{self, KernelNeed};
 use super::tunable::{Tunable, TunableKind};
 use crate::btf::{Btf, Encoding, Type, TypeKind, text_at};
 use crate::sanitize::{plain, plain_lines};
@@ -52,6 +53,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
         let size = layout.size;
         return Err(format!("its private state of {size} bytes is larger than the socket's {STATE_BYTES_MAX}"));
     }
+    let flags = flags(&elf, &table);
     let tag = |key: &str| plain_lines(btf.tags(table.id).find_map(|tag| tag.strip_prefix(key)).unwrap_or(""));
     let found = Algorithm {
         id,
@@ -62,7 +64,8 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
         tunables: tunables(&elf, &btf)?,
         layout,
         callbacks: callbacks(&elf, &table)?,
-        companion: companion(&btf),
+        companion: companion(&btf).or_else(|| need::companion_of_flags(flags)),
+        need: KernelNeed::of_flags(flags),
         object: Cow::Borrowed(&[]),
     };
     Ok(Algorithm { object, ..found })
@@ -128,6 +131,17 @@ fn kernel_name(elf: &Elf, table: &OpsVariable) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// The flags of the ops table. A table without them has none.
+fn flags(elf: &Elf, table: &OpsVariable) -> u32 {
+    let read = || {
+        let start = table.kind.members()?.iter().find(|member| member.name == "flags")?.offset();
+        let (_, bytes) = elf.section_at(table.section)?;
+        let begin = usize::try_from(table.offset).ok()?.checked_add(start)?;
+        Some(u32::from_le_bytes(bytes.get(begin..begin.checked_add(4)?)?.try_into().ok()?))
+    };
+    read().unwrap_or(0)
+}
+
 /// Checks that the kernel and our files can use a name.
 ///
 /// The kernel accepts letters, digits, _ and dots. Its BPF file system refuses dots in the names of pins.
@@ -191,7 +205,8 @@ fn companion(btf: &Btf) -> Option<Companion> {
     let (id, program) = tags.find_map(|(_, t)| Some((t.size_or_type, t.name().strip_prefix("tccc.companion=")?)))?;
     let times_single_packets = btf.tags(id).any(|tag| tag == "tccc.times_single_packets");
     let map = btf.get(id).filter(|t| t.kind == TypeKind::Var)?.name();
-    Some(Companion { program: plain(program), map: plain(map), times_single_packets })
+    let place = CompanionPlace::Cgroup { map: plain(map), times_single_packets };
+    Some(Companion { program: plain(program), place })
 }
 
 /// The members of the ops table that point to a program, in the table's order.

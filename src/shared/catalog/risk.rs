@@ -220,7 +220,7 @@ impl Risk {
         let carried = super::all().iter().find(|carried| carried.id == algorithm.id);
         let is_carried = carried.is_some_and(|carried| carried.object == algorithm.object);
         match measured().get(&algorithm.id).filter(|_| is_carried) {
-            Some(entry) => Risk::from(entry, &algorithm.id, algorithm.companion.is_some()),
+            Some(entry) => Risk::from(entry, &algorithm.id, algorithm.companion_of_both_ends().is_some()),
             None => Risk::unknown("nobody has measured its effect on other flows"),
         }
     }

@@ -137,6 +137,36 @@ pub fn attach_sock_ops(program: &OwnedFd, cgroup: &File) -> io::Result<OwnedFd> 
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), cgroup.as_raw_fd(), kind, std::ptr::null()) })
 }
 
+/// Attaches a tc program to the egress of a network device for as long as the link is held or pinned.
+///
+/// Side effects: the program runs for every packet that leaves by the device.
+///
+/// # Errors
+/// No such device; a kernel before 6.6; not permitted.
+pub fn attach_to_egress(program: &OwnedFd, device: u32) -> io::Result<OwnedFd> {
+    let kind = libbpf_sys::BPF_TCX_EGRESS;
+    // SAFETY: the descriptor is open, and the kernel takes the number of a device here; null options mean none.
+    owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), device as i32, kind, std::ptr::null()) })
+}
+
+/// # Errors
+/// The descriptor is not a link to a network device.
+pub fn device_link(link: &OwnedFd) -> Result<DeviceLink> {
+    let info = link_info(link).context("ask what a link attaches")?;
+    anyhow::ensure!(info.type_ == libbpf_sys::BPF_LINK_TYPE_TCX, "the link is not to a network device");
+    // SAFETY: the kernel filled this arm of the union, as its type says.
+    let device = unsafe { info.__bindgen_anon_1.tcx.ifindex };
+    Ok(DeviceLink { program: info.prog_id, device })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceLink {
+    /// Id of the program.
+    pub program: u32,
+    /// Index of the device. 0 once the link is detached or the device is gone.
+    pub device: u32,
+}
+
 /// Replaces the program that a link attaches. Each call runs either the old or the new program.
 ///
 /// # Errors

@@ -46,6 +46,8 @@ pub struct Features {
     pub cgroup_events: bool,
     /// Sockets count their retransmission timeouts.
     pub counts_timeouts: bool,
+    /// Connections can negotiate Accurate ECN (RFC 9768): Linux 7.0 and newer.
+    pub accurate_ecn: bool,
     /// Members of `struct tcp_congestion_ops` by name.
     pub slots: BTreeMap<String, OpsSlot>,
     /// The subset of [`KERNEL_FUNCTIONS`] that exists.
@@ -77,6 +79,8 @@ impl Features {
             link_update: links && has_member("bpf_link_ops", "update_map"),
             cgroup_events: has_tracepoint("cgroup_mkdir") && has_tracepoint("cgroup_release"),
             counts_timeouts: has_member("tcp_sock", "total_rto"),
+            // The field that came last. An older kernel has a part of the others.
+            accurate_ecn: has_member("tcp_sock", "accecn_opt_sent_w_dsack"),
             slots: table.iter().map(|member| (member.name.to_owned(), slot(member))).collect(),
             functions: types.functions_among(&KERNEL_FUNCTIONS),
         }
@@ -88,11 +92,9 @@ impl Features {
     }
 }
 
-/// Whether connections can negotiate Accurate ECN (RFC 9768): Linux 7.0 and newer. An older kernel has a part of its fields.
+/// [`Features::accurate_ecn`] of the running kernel. False without its type information.
 pub fn has_accurate_ecn() -> bool {
-    let is_last =
-        |types: Types| types.members("tcp_sock").iter().any(|member| member.name == "accecn_opt_sent_w_dsack");
-    Types::of_running_kernel().is_ok_and(is_last)
+    Features::probe().is_ok_and(|features| features.accurate_ecn)
 }
 
 /// The queue disciplines that links can have, by the kernel's names, in the order of `tccc doctor`.

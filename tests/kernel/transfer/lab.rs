@@ -17,11 +17,11 @@ use tccc::emulate::Link;
 use tccc::emulate::netem::Netem;
 use tccc::kernel::probe::Features;
 use tccc::kernel::sysctl;
+use tccc::loader;
 use tccc::loader::{Registration, Request};
 use tccc::path::Direction;
 use tccc::path::loss::LossModel;
 use tccc::units::{BitsPerSec, QueueSize, Share};
-use tccc::{catalog, loader};
 
 use super::*;
 use crate::lab::socket::algorithm_of;
@@ -84,7 +84,7 @@ pub fn for_every_algorithm(situation: impl Fn(&RegisteredSubject) + Sync) {
 
 fn register_all() -> Vec<RegisteredSubject> {
     let features = Features::probe().unwrap();
-    let all = catalog::all();
+    let all = crate::common::need::loadable("transfers");
     let name_of = |number: usize| {
         let mut name = format!("{NAMES}{number}_{}", all[number].id);
         name.truncate(NAME_LENGTH);
@@ -92,9 +92,9 @@ fn register_all() -> Vec<RegisteredSubject> {
     };
     let register = |number| {
         let name = name_of(number);
-        let request = Request { name: &name, ..Request::of(&all[number]) };
+        let request = Request { name: &name, ..Request::of(all[number]) };
         let registered = loader::register(&request, &features).unwrap();
-        RegisteredSubject { algorithm: &all[number], other: name_of((number + 1) % all.len()), registered }
+        RegisteredSubject { algorithm: all[number], other: name_of((number + 1) % all.len()), registered }
     };
     (0..all.len()).map(register).collect()
 }
