@@ -79,6 +79,17 @@ fn cheap_results_of_the_literature_are_within_their_ranges_on_the_newer_kernel()
     checked("known", &CHEAP, "--kernel 7.3 --runs 3");
 }
 
+/// Low latency beside CUBIC, and equal rates with different round trips. `prague-alone` has a value outside its range.
+#[test]
+fn prague_waits_a_millisecond_and_shares_the_link() {
+    needs!(guest7);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let files = ["prague-l4s", "prague-rtt"].map(|name| in_tree(&format!("scenarios/known/{name}.toml")));
+    check(0, tccc().args(["run", "--engine", "virtual", "--runs", "1", "--out"]).arg(&out).args(files));
+    check(0, tccc().args(["report", "--check"]).arg(&out)).stdout_has("0 outside");
+}
+
 /// Test cases of BBRv3's draft that reach each phase and lose in a probe. All 22 take a minute of processor time:
 /// `tccc run scenarios/bbr/*.toml --engine virtual --out DIR`, then `tccc report DIR --check`.
 const CASES_OF_BBR: [&str; 8] = [
