@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
+use tccc::kernel::netlink::{VethEnd, create_veth, delete_interface};
 use tccc::kernel::{bpf, sysctl};
 
 use super::*;
-use crate::common::tun;
 use crate::lab::policy::fault::killed_at;
 
 const PROTOCOLS: [(&str, u8); 2] = [("127.0.0.1:0", 4), ("[::1]:0", 6)];
@@ -116,8 +116,8 @@ fn data_of_prague_carries_ect1_and_no_other_data_does() {
 
 #[test]
 fn device_that_appears_later_is_drift_until_the_next_load() {
-    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, tun, accurate_ecn);
-    let (before, netns) = (at_egress(), loopback_netns());
+    let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, accurate_ecn);
+    let (before, netns, other) = (at_egress(), loopback_netns(), Netns::create().unwrap());
     let tccc = |arguments: &str| netns.run(|| Ok(run(0, arguments))).unwrap();
     tccc("load prague --as ldk_prague --dry-run").stdout_has("attach \"ect1\" to the egress of lo and pin it at ");
     assert_eq!(at_egress(), before);
@@ -125,11 +125,12 @@ fn device_that_appears_later_is_drift_until_the_next_load() {
     let drift = || netns.run(|| Ok(drift("ldk_prague"))).unwrap();
     assert_eq!(drift(), [] as [String; 0]);
     tccc("status").stdout_has("\"ldk_prague\": \"ect1\" is attached to the egress of lo");
-    let device = netns.run(|| Ok(tun::open("ldk_late")?)).unwrap();
+    let end = |netns, name| VethEnd { netns, name, mac: None, arp: true };
+    create_veth(&end(&netns, "ldk_late"), &end(&other, "ldk_far"), 1500).unwrap();
     assert!(drift()[0].contains("its companion program is not at ldk_late, which appeared later"), "{:?}", drift());
     tccc("load prague --as ldk_prague --replace");
     assert_eq!((drift(), at_egress()), (vec![], before + 2));
-    drop(device);
+    delete_interface(&netns, "ldk_late").unwrap();
     poll_until(SOON, "the attachment goes with its device", || at_egress() == before + 1);
     assert_eq!(drift(), [] as [String; 0]);
     tccc("unload ldk_prague --dry-run").stdout_has("detach \"ect1\" from the egress of lo");
