@@ -17,7 +17,7 @@ fn questions() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let mut names = names.collect::<anyhow::Result<Vec<String>>>()?;
-    names.retain(|name| name.starts_with('e') && name.ends_with(".toml"));
+    names.retain(|name| name.ends_with(".toml"));
     names.sort();
     let one = |name: &String| {
         let path = folder.join(name).canonicalize()?;

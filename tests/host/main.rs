@@ -14,6 +14,7 @@ mod cli_signals;
 mod compile;
 mod dctcp;
 mod declaration_mistakes;
+mod evaluate;
 mod explain;
 mod fleet;
 mod fuzz;

@@ -16,7 +16,7 @@ const OF_THE_KERNEL: [&str; 10] =
 /// The folder of policies.
 const POLICIES: &str = "policy";
 /// Folders of scenarios without a paper.
-const OURS: [&str; 3] = ["smoke", "compare", "safety"];
+const OURS: [&str; 4] = ["smoke", "compare", "evaluate", "safety"];
 const REFERENCE: &str = include_str!("../../scenarios/REFERENCE.md");
 
 fn scenarios() -> Vec<PathBuf> {

@@ -79,10 +79,7 @@ impl Profile {
     /// The kernel of virtual time, unless a scenario or the command line names one. Linux 7.3 always finds losses by RACK,
     /// which the papers' simulator has not.
     pub fn kernel(self) -> GuestKernel {
-        match self {
-            Profile::Paper => GuestKernel::Linux6,
-            Profile::Native => GuestKernel::Linux7,
-        }
+        if self == Profile::Paper { GuestKernel::Linux6 } else { GuestKernel::Linux7 }
     }
 }
 

@@ -1,3 +1,5 @@
+//! Words by interval and margin, and how often they are wrong.
+
 use super::*;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng as _, SeedableRng as _};

@@ -1,0 +1,81 @@
+//! `tccc evaluate`: the questions of RFC 9743 to one algorithm.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{check, needs, tccc};
+use crate::compile::in_tree;
+
+/// Runs the verb in a folder of its own.
+fn evaluate(folder: &Path, arguments: &str) -> Command {
+    let mut command = tccc();
+    command.current_dir(folder).arg("evaluate").args(arguments.split_whitespace());
+    command
+}
+
+/// A copy of `bpf_reno` under another name, with a change of its text.
+fn algorithm(folder: &Path, name: &str, change: [&str; 2]) {
+    let text = fs::read_to_string(in_tree("bpf/cc/bpf_reno.bpf.c")).unwrap();
+    let [from, to] = change;
+    assert!(text.contains(from), "{from}");
+    let text = text.replace(from, to).replace("bpf_reno", name);
+    fs::write(folder.join(format!("{name}.bpf.c")), text).unwrap();
+}
+
+fn report(folder: &Path, algorithm: &str) -> Value {
+    let file = folder.join(format!("runs/evaluate-{algorithm}/report.json"));
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn equal_algorithm_is_no_worse_and_a_second_call_continues() {
+    needs!(guest7);
+    let folder = TempDir::new().unwrap();
+    let only = "bpf_reno --only 7.6 --runs 3";
+    let first = check(0, &mut evaluate(folder.path(), only));
+    first.stdout_has("no worse").stdout_has("runs/evaluate-bpf_reno/report.html");
+    let criteria = report(folder.path(), "bpf_reno")["criteria"].clone();
+    for criterion in criteria.as_array().unwrap() {
+        for cell in criterion["cells"].as_array().unwrap() {
+            let reno = &cell["beside"][0];
+            assert_eq!((reno["baseline"].as_str(), reno["ratio"].as_f64()), (Some("reno"), Some(1.0)), "{cell}");
+        }
+    }
+    let page = folder.path().join("runs/evaluate-bpf_reno/e28-receivers.html");
+    assert!(fs::read_to_string(page).unwrap().starts_with("<!DOCTYPE html>"));
+    let before = fs::read_to_string(folder.path().join("runs/evaluate-bpf_reno/report.md")).unwrap();
+    check(0, &mut evaluate(folder.path(), only));
+    assert_eq!(before, fs::read_to_string(folder.path().join("runs/evaluate-bpf_reno/report.md")).unwrap());
+}
+
+/// Planted: a window that no loss reduces.
+#[test]
+fn algorithm_that_ignores_loss_is_found() {
+    needs!(guest7);
+    let folder = TempDir::new().unwrap();
+    let returns = "return reno_ssthresh(tcp_sk(sk));";
+    algorithm(folder.path(), "deaf", [returns, "return tcp_sk(sk)->snd_cwnd;"]);
+    check(0, &mut evaluate(folder.path(), "deaf.bpf.c --only 5.1.3 --runs 3")).stdout_has("worse");
+    let report = report(folder.path(), "deaf");
+    assert_eq!(report["criteria"][0]["word"], "worse", "{}", report["criteria"][0]["why"]);
+}
+
+#[test]
+fn wrong_arguments_are_refused_with_a_way_out() {
+    let folder = TempDir::new().unwrap();
+    let refused = |code: i32, arguments: &str| check(code, &mut evaluate(folder.path(), arguments));
+    refused(2, "bpf_reno --only 9.9").stderr_has("no experiment answers section \"9.9\"").stderr_has("5.1.3");
+    refused(2, "reno").stderr_has("\"reno\" would be compared with itself").stderr_has("--against");
+    refused(2, "bpf_reno --against reno,reno").stderr_has("would be compared with itself");
+    refused(2, "bpf_reno --runs 2").stderr_has("3..=1000");
+    refused(2, "bpf_reno --quick --full").stderr_has("cannot be used with");
+    refused(2, "nothing --dry-run").stderr_has("nothing");
+    refused(1, "missing.bpf.c --dry-run").stderr_has("missing.bpf.c");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    refused(0, "bpf_reno --only 5.1 --dry-run").stdout_has("e04-high-loss").stdout_has("nothing was changed");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
