@@ -54,7 +54,7 @@ colour = "red"
     let expected = r#"tccc: error: x.toml:1: claim: missing, and it has no default
 x.toml:1: runs: missing, and it has no default
 x.toml:1: seed: missing, and it has no default
-x.toml:3: profil: unknown field: expected one of title, claim, profile, duration, runs, seed, sample, mtu, source, sweep, link, dumbbell, parking_lot, flow, variant, report, published, expected, check, figure, difference, selection, kernel, virtual, ns2; did you mean "profile"?
+x.toml:3: profil: unknown field: expected one of title, claim, profile, duration, runs, seed, sample, mtu, source, sweep, link, dumbbell, parking_lot, flow, variant, report, published, expected, check, criterion, margin, figure, difference, selection, kernel, virtual, ns2; did you mean "profile"?
 x.toml:4: duration = "10": expected a time with us, ms, s, m, h or d, such as 100ms
 x.toml:6: sweep.rate = "10mbits": expected a rate with bit, kbit, mbit or gbit, such as 10mbit, trace:FILE or cellular:mean=10mbit,seed=1; it is the value of link.rate, line 8
 x.toml:7: link.ends: missing, and it has no default

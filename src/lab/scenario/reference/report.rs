@@ -176,7 +176,7 @@ fields! {
     #[derive(Debug, Clone, PartialEq)]
     pub struct MarginSpec: MARGIN {
         /// Metric of the report.
-        /// Example: metric = "drop_ratio"
+        /// Example: metric = "qdelay_p95_us"
         metric: String = METRIC_OF_REPORT, needed;
         /// Largest ratio to the baseline that is no worse, at least 1. Less of the metric is then better.
         /// Example: at_most = 1.25
@@ -185,7 +185,7 @@ fields! {
         /// Example: at_least = 0.8
         at_least: f64 = Is("number"), unless "`at_most` is the limit";
         /// Value up to which nothing is worse, whatever the ratio. It is only for `at_most`, in the metric's unit.
-        /// Example: negligible = 0.005
+        /// Example: negligible = 5000.0
         negligible: f64 = Is("number"), unless NONE;
         /// Reason for the limit, in one sentence.
         /// Example: why = "two flows of one algorithm differ by as much"
