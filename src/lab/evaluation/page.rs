@@ -60,14 +60,14 @@ fn table_of_criteria(evaluation: &Evaluation) -> Table {
         Column::of("verdict", Role::Verdict, criteria, |one| Some(one.word.to_string())),
         Column::of("worst cell", Role::Word, criteria, |one| Some(worst(one)?.name())),
         Column::of("metric", Role::Word, criteria, |one| Some(worst(one)?.metric)),
+        Column::of("ratio", Role::Number, criteria, |one| ratio(&worst(one)?)),
+        Column::of("allowed", Role::Number, criteria, |one| Some(allowed(&worst(one)?))),
         Column::of(evaluation.candidate.clone(), Role::Number, criteria, |one| own(&worst(one)?)).detail(),
     ];
     for (index, baseline) in evaluation.baselines.iter().enumerate() {
         let value = |one: &JudgedCriterion| others(&worst(one)?, index);
         columns.push(Column::of(baseline.clone(), Role::Number, criteria, value).detail());
     }
-    columns.push(Column::of("ratio", Role::Number, criteria, |one| ratio(&worst(one)?)));
-    columns.push(Column::of("allowed", Role::Number, criteria, |one| Some(allowed(&worst(one)?))));
     let rows = criteria.iter().map(|one| TableRow {
         verdict: colour(one.word),
         reason: one.why.clone(),

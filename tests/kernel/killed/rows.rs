@@ -34,6 +34,11 @@ rows! {
         points: &["load.locked", "load.registered"],
         ..PLAIN
     };
+    load_with_companion: Row {
+        kill: |it| it.dies("load mswift --as ldk_kill"),
+        points: &["load.companion"],
+        ..PLAIN
+    };
     first_policy: Row {
         kill: |it| it.dies("policy apply dtcp.toml"),
         points: APPLY_POINTS,
