@@ -34,7 +34,7 @@ fn list_shows_carried_and_kernel_algorithms() {
 
 #[test]
 fn rows_of_a_table_stay_in_their_columns_on_a_narrow_terminal() {
-    let mut session = pty::Session::start(80, 200, &["list"]);
+    let mut session = pty::Session::start(80, 300, &["list"]);
     assert_eq!(session.end(), Some(0));
     // Those of the kernel come last, and may change at any time.
     let carried = listed().into_iter().filter(|line| line["from"] == "tccc");

@@ -30,7 +30,8 @@ pub const QUERIES: [&str; 17] = [
 ];
 
 /// A command line of each verb that works until it is done or stopped.
-pub const WORK: [&str; 4] = ["run tiny.toml", "link --between a b --delay 1ms", "guard --stand-by", "assets folder"];
+pub const WORK: [&str; 5] =
+    ["run tiny.toml", "evaluate dtcp", "link --between a b --delay 1ms", "guard --stand-by", "assets folder"];
 
 /// Every verb, such as `policy apply`.
 fn all() -> BTreeSet<String> {
