@@ -84,7 +84,7 @@ fn other_engines_refuse_receivers_that_they_do_not_have() {
         stderr(&command.output().unwrap())
     };
     let refused = dry_run("kernel");
-    assert!(refused.contains("x.toml:18: flow.receiver: Linux has no receiver that is \"hides_marks\""), "{refused}");
+    assert!(refused.contains("x.toml:19: flow.receiver: Linux has no receiver that is \"hides_marks\""), "{refused}");
     assert!(refused.contains("`--engine virtual` has it"), "{refused}");
     bench.write("x.toml", &(scenario("no_sack", "", "") + "[ns2]\nagents = { reno = \"TCP/Sack1\" }\n"));
     let refused = dry_run("ns2");

@@ -140,7 +140,7 @@ fn flow_over_a_path_that_is_cut_counts_what_arrived_before() {
     let bench = cut("up = false");
     let refused = check(2, tccc().args(["run", "--dry-run"]).arg(bench.out("x.toml"))).stderr();
     assert!(
-        refused.contains("x.toml:14: flow.sender: iperf3 cannot end this flow, because link a-b stays down from 2s on"),
+        refused.contains("x.toml:15: flow.sender: iperf3 cannot end this flow, because link a-b stays down from 2s on"),
         "{refused}"
     );
     needs!(guest);
