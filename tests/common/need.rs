@@ -60,7 +60,7 @@ fn record_skip(test: &str, need: &str, why: &str) {
 
 /// The algorithms of the catalogue that this kernel can run. The others are recorded as skipped, with what they need.
 pub fn loadable(marker: &str) -> Vec<&'static Algorithm> {
-    let can_run = |algorithm: &&Algorithm| match algorithm.check_kernel(has_accurate_ecn()) {
+    let can_run = |algorithm: &&Algorithm| match algorithm.check_kernel(has_accurate_ecn) {
         Ok(()) => true,
         Err(unmet) => {
             record_skip(&format!("{} of {marker}", algorithm.id), "accurate_ecn", &unmet.what);

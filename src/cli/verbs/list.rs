@@ -12,7 +12,7 @@ use crate::cli::output::plain::{marked_title, row, write_columns};
 use host::state::Store;
 use shared::catalog::risk::{Level, Risk};
 use shared::catalog::{self, KernelNeed, source};
-use shared::kernel::probe::{Features, has_accurate_ecn};
+use shared::kernel::probe::Features;
 use shared::kernel::{congestion, struct_ops};
 
 /// Show every algorithm: title, source, risk, registered or not
@@ -60,9 +60,10 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let available = congestion::available().unwrap_or_default();
         // Without root, the kernel does not list its maps.
-        let tables = Features::probe().and_then(|features| struct_ops::tables(&features)).unwrap_or_default();
+        let features = Features::probe().ok();
+        let tables = features.as_ref().and_then(|features| struct_ops::tables(features).ok()).unwrap_or_default();
         let by_bpf = tables.into_iter().map(|table| table.name).collect();
-        let has_accurate_ecn = has_accurate_ecn();
+        let has_accurate_ecn = || features.as_ref().is_some_and(|features| features.accurate_ecn);
         let carried = catalog::all().iter().map(|algorithm| AlgorithmLine {
             id: algorithm.id.clone(),
             title: algorithm.title.clone(),

@@ -248,7 +248,7 @@ fn declared(
     };
     let code = fields.r#use.unwrap_or_else(|| PlacedText { text: name.to_owned(), at: at.clone() });
     let (algorithm, file) = find(&code.text).map_err(|failure| refuse(&code.at, failure)).ok()?;
-    if let Err(unmet) = algorithm.check_kernel(has_accurate_ecn()) {
+    if let Err(unmet) = algorithm.check_kernel(has_accurate_ecn) {
         refuse(&code.at, Failure { what: format!("\"{}\" cannot be loaded: {}", algorithm.id, unmet.what), ..unmet });
     }
     let mut settings = Vec::new();

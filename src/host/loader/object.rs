@@ -63,7 +63,7 @@ pub(super) fn verify_for(
         let what = format!("cannot load \"{}\": this kernel does not support congestion control by BPF", request.name);
         return Err(Failure::unmet(what).hint("`tccc doctor` lists what this host lacks").into());
     }
-    let is_fit = request.algorithm.check_kernel(features.accurate_ecn);
+    let is_fit = request.algorithm.check_kernel(|| features.accurate_ecn);
     is_fit.map_err(|failure| refused(request.name, failure))?;
     let mut object = open(request)?;
     let types = types_of(&object)?;

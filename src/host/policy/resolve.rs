@@ -88,8 +88,7 @@ pub fn known() -> Result<impl Fn(&str) -> Result<(), Failure>> {
 
 fn loadable(name: &str) -> Result<(), Failure> {
     let algorithm = catalog::find(name).map_err(|why| unknown(name, why))?;
-    let has_accurate_ecn = features().is_ok_and(|features| features.accurate_ecn);
-    algorithm.check_kernel(has_accurate_ecn)
+    algorithm.check_kernel(|| features().is_ok_and(|features| features.accurate_ecn))
 }
 
 /// The catalogue's algorithms that a policy names and that are not registered yet.

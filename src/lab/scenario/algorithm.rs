@@ -92,7 +92,7 @@ pub fn check<'a>(scenario: &Scenario, engine: Engine, cells: impl IntoIterator<I
 
 fn on_this_kernel((algorithm, _): (&Algorithm, Vec<Setting>)) -> Result<(), Failure> {
     let cannot = |why: Failure| Failure { what: format!("\"{}\" cannot run: {}", algorithm.id, why.what), ..why };
-    algorithm.check_kernel(has_accurate_ecn()).map_err(cannot)?;
+    algorithm.check_kernel(has_accurate_ecn).map_err(cannot)?;
     if algorithm.companion.as_ref().is_some_and(Companion::is_at_egress) {
         let why = "its companion is attached to the devices of a host, and an experiment has devices of its own";
         let hint = "`--engine virtual --kernel 7.3` runs it";

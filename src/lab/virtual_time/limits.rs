@@ -83,7 +83,7 @@ fn unsupported(algorithm: &str, kernel: GuestKernel) -> Option<Failure> {
     }
     let known = catalog::find(algorithm).ok()?;
     if let Some(need) = known.need
-        && known.check_kernel(kernel == GuestKernel::Linux7).is_err()
+        && known.check_kernel(|| kernel == GuestKernel::Linux7).is_err()
     {
         let what = format!("\"{algorithm}\" needs {}, which Linux {} lacks", need.phrase(), kernel.series());
         return Some(Failure::usage(what).hint(NEWER));
