@@ -262,12 +262,29 @@ fn point_link(name: &str, pins: &Pins, map: &OwnedFd) -> Result<()> {
 fn place_of_companion(request: &Request, record: &Record) -> Result<Option<Attachment>> {
     let asked = companion_place(request)?;
     let Some(place) = &record.companion else { return Ok(asked) };
+    if let Some(asked) = &asked {
+        check_same_kind(request.name, asked, place)?;
+    }
     if asked.as_ref().is_some_and(|asked| asked.cgroup.is_none()) {
         return Ok(asked); // at all devices, also those that appeared since
     }
     let cgroup = asked.as_ref().filter(|_| request.cgroup.is_some()).map_or(&place.cgroup, |asked| &asked.cgroup);
     let program = asked.as_ref().map_or(&place.program, |asked| &asked.program);
     Ok(Some(Attachment { program: program.clone(), cgroup: cgroup.clone(), ..place.clone() }))
+}
+
+/// # Errors
+/// One is attached to a cgroup and the other to network devices, or both to devices of different network namespaces.
+fn check_same_kind(name: &str, asked: &Attachment, place: &Attachment) -> Result<(), Failure> {
+    let why = if asked.cgroup.is_none() != place.cgroup.is_none() {
+        "one companion belongs to a cgroup, and the other to network devices"
+    } else if asked.netns != place.netns {
+        "its companion is attached to the devices of another network namespace"
+    } else {
+        return Ok(());
+    };
+    let failure = Failure::usage(format!("cannot replace \"{name}\": {why}"));
+    Err(failure.hint(format!("`tccc unload {name}`, and then load it here")))
 }
 
 /// The map that the attached companion shares with its algorithm, if the new code has the same companion.

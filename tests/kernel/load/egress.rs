@@ -133,6 +133,11 @@ fn device_that_appears_later_is_drift_until_the_next_load() {
     delete_interface(&netns, "ldk_late").unwrap();
     poll_until(SOON, "the attachment goes with its device", || at_egress() == before + 1);
     assert_eq!(drift(), [] as [String; 0]);
+    run(2, "upgrade ldk_prague mswift")
+        .stderr_has("one companion belongs to a cgroup, and the other to network devices");
+    let elsewhere = run(2, "load prague --as ldk_prague --replace");
+    elsewhere.stderr_has("its companion is attached to the devices of another network namespace");
+    assert_eq!((drift(), at_egress()), (vec![], before + 1), "what is refused changes nothing");
     tccc("unload ldk_prague --dry-run").stdout_has("detach \"ect1\" from the egress of lo");
     tccc("unload ldk_prague");
     poll_until(SOON, "the kernel detaches", || at_egress() == before);
@@ -143,7 +148,12 @@ fn killed_load_is_listed_and_undone_with_its_companion() {
     let _sandbox = enter!(Sandbox; root, struct_ops, bpffs, accurate_ecn);
     let (before, netns) = (at_egress(), loopback_netns());
     for point in ["load.companion", "load.registered"] {
-        netns.run(|| Ok(killed_at(point, &["load", "prague", "--as", "ldk_prague"]))).unwrap();
+        netns
+            .run(|| {
+                killed_at(point, &["load", "prague", "--as", "ldk_prague"]);
+                Ok(())
+            })
+            .unwrap();
         assert_eq!(at_egress(), before + 1, "{point}");
         let standing = if point == "load.companion" { "leftover" } else { "pinned" };
         assert_eq!(instance("ldk_prague")["standing"], standing, "{point}");
