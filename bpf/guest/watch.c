@@ -91,7 +91,8 @@ static void fill_counts(struct tccc_event *event, const struct tcp_sock *tp)
 	event->delivered_ce_pkts = tp->delivered_ce;
 	event->lost_pkts = tp->lost;
 	event->retrans_pkts = tp->total_retrans;
-	event->inflight_pkts = tcp_packets_in_flight(tp);
+	/* A socket that closes drops its packets, and keeps the numbers of those that were lost. */
+	event->inflight_pkts = tp->packets_out ? tcp_packets_in_flight(tp) : 0;
 }
 
 /* Leaves out the private state of cdg, the only algorithm of the kernel whose state holds an address. */

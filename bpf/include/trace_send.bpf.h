@@ -38,7 +38,9 @@ static __always_inline void fill_counts(struct tccc_event *event, const struct t
 	event->delivered_ce_pkts = tp->delivered_ce;
 	event->lost_pkts = tp->lost;
 	event->retrans_pkts = tp->total_retrans;
-	event->inflight_pkts = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+	/* A socket that closes drops its packets, and keeps the numbers of those that were lost. */
+	event->inflight_pkts =
+		tp->packets_out ? tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out : 0;
 }
 
 static __always_inline void fill_window(struct tccc_event *event, const struct tcp_sock___trace *tp)

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::common::experiment::{LIMITS, assert_limits};
 use crate::common::{check, needs, tccc};
 use crate::lab::virtual_time::{Bench, record};
@@ -124,4 +126,19 @@ fn flow_that_delivers_nothing_is_a_result_and_is_noted() {
     {
         assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(noted), "{report}");
     }
+}
+
+/// The kernel keeps the number of lost packets when it drops the packets, so their difference was once 4 294 967 124.
+#[test]
+fn connection_that_closes_in_recovery_has_nothing_in_flight() {
+    needs!(guest);
+    let link = "rate = \"10mbit\"\ndelay = \"20ms\"\nqueue = \"20pkts\"\nloss = \"5%\"";
+    let bench = Bench::new(&scenario("paper", link, "copies = 8"));
+    let out = bench.runs("out", "");
+    let run = fs::read_dir(out.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let events = fs::read_to_string(run.join("events.jsonl")).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let closes = || events.iter().filter(|event| event["kind"] == "close");
+    assert!(closes().any(|event| event["ca_state"] != "Open"), "no connection closes in recovery");
+    assert_eq!(closes().find(|event| event["inflight_pkts"] != 0), None);
 }
