@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -13,6 +14,7 @@ use crate::cli::output::{OutputFormat, note, results};
 use lab::cost::Jobs;
 use lab::evaluation::{self, EVALUATION_SCHEMA, Evaluation, Measured, Question, Word};
 use lab::report::{self, Report, ReportFormat, drawing};
+use lab::results::Finished;
 use shared::failure::Failure;
 use shared::model::run::Engine;
 use shared::sanitize::{count, shown};
@@ -30,8 +32,8 @@ const SOURCE: &str = ".bpf.c";
 ///
 /// Runs the experiments of `scenarios/evaluate` with the kernel's own TCP, beside Reno and CUBIC, and needs no root. Each
 /// criterion gets one of the words better, no worse, worse, cannot tell, not measured, does not apply. The worst cell of each
-/// criterion is measured again with twice as many fresh seeds, which decide. The words never say that an algorithm is safe: RFC 9743 leaves
-/// that to the community.
+/// criterion is measured again with twice as many fresh seeds, which decide. The words never say that an algorithm is safe:
+/// RFC 9743 leaves that to the community.
 ///
 /// The folder then has report.html, report.md for an Internet-Draft, report.json, and a page with all runs of each
 /// experiment. Ctrl-C keeps what is done, and the same command continues. The same program gives the same numbers on any
@@ -80,36 +82,47 @@ impl Args {
     /// Side effects: the folder; those of [`lab::virtual_time::run`].
     ///
     /// # Errors
-    /// An unknown algorithm or section (usage); no guest (unmet); runs that could not be measured; a property of a trace
-    /// that the candidate breaks and a baseline keeps (outside).
+    /// An unknown algorithm or section (usage); no guest (unmet); runs that could not be measured, although a report of the
+    /// others is written; a property of a trace that the candidate breaks and a baseline keeps (outside).
     pub fn run(&self) -> Result<()> {
         let place = Place::new(self)?;
         let questions = self.questions()?;
         let texts = questions.iter().map(|question| question.over(&place.algorithms())).collect::<Result<Vec<_>>>()?;
+        // A candidate that cannot run leaves no folder behind.
         let scratch = tempfile::tempdir().context("make a folder for the plan")?;
-        let folder = if self.dry_run { scratch.path() } else { &*place.out };
-        place.write(folder, &questions, &texts)?;
-        let planned = self.planned(&place, folder, &questions)?;
-        if self.dry_run {
-            return self.print_plan(&planned);
+        place.write(scratch.path(), &questions, &texts)?;
+        let call = self.call(&place, scratch.path(), &questions);
+        let mut planned = run::all_planned(&call)?;
+        for (one, question) in planned.iter_mut().zip(&questions) {
+            one.out = place.runs(question);
         }
-        self.tell(&planned)?;
+        let forecast = forecast(&planned, &call)?;
+        if self.dry_run {
+            return print_plan(&planned, &forecast);
+        }
+        place.write(&place.out, &questions, &texts)?;
+        note(&forecast);
         let stop = Stop::listen()?;
-        let measured = self.measure(&planned, self.call(&place, &questions, SEEDS[0], Vec::new()), &stop);
-        let measured = measured.and_then(|()| self.repeat_worst(&place, &questions, &stop));
-        measured.map_err(|error| if stop.is_asked() { continued(error) } else { error })?;
-        self.finish(&place, &questions)
+        let first = run::measure(&planned, &stop, &call);
+        if stop.is_asked() {
+            return first.map_err(continued);
+        }
+        let again = self.repeat_worst(&place, &questions, &stop);
+        if stop.is_asked() {
+            return again.map_err(continued);
+        }
+        let written = self.finish(&place, &questions);
+        first.and(again).and(written)
     }
 
     fn number(&self) -> u32 {
         let [quick, usual, full] = RUNS;
-        self.runs.unwrap_or(if self.quick {
-            quick
-        } else if self.full {
-            full
-        } else {
-            usual
-        })
+        match (self.runs, self.quick, self.full) {
+            (Some(runs), ..) => runs,
+            (None, true, _) => quick,
+            (None, _, true) => full,
+            _ => usual,
+        }
     }
 
     /// The questions of the requested sections.
@@ -131,15 +144,15 @@ impl Args {
         Ok(all.into_iter().filter(is_chosen).collect())
     }
 
-    /// The call of `tccc run` that measures these questions.
-    fn call(&self, place: &Place, questions: &[Question], seed: u64, only: Vec<(String, String)>) -> run::Args {
+    /// The call of `tccc run` that measures these questions, whose scenarios are in this folder.
+    fn call(&self, place: &Place, folder: &Path, questions: &[Question]) -> run::Args {
         run::Args {
-            scenarios: questions.iter().map(|question| place.scenario(&place.out, question)).collect(),
+            scenarios: questions.iter().map(|question| place.scenario(folder, question)).collect(),
             out: None,
             jobs: self.jobs,
             runs: Some(self.number()),
-            seed: Some(seed),
-            only,
+            seed: Some(SEEDS[0]),
+            only: Vec::new(),
             perturb: None,
             shard: None,
             block: None,
@@ -156,20 +169,6 @@ impl Args {
         }
     }
 
-    fn planned(&self, place: &Place, folder: &Path, questions: &[Question]) -> Result<Vec<Planned>> {
-        let mut call = self.call(place, questions, SEEDS[0], Vec::new());
-        call.scenarios = questions.iter().map(|question| place.scenario(folder, question)).collect();
-        let mut planned = run::all_planned(&call)?;
-        for (one, question) in planned.iter_mut().zip(questions) {
-            one.out = place.runs(question);
-        }
-        Ok(planned)
-    }
-
-    fn measure(&self, planned: &[Planned], call: run::Args, stop: &Stop) -> Result<()> {
-        run::measure(planned, stop, &call)
-    }
-
     /// Measures the worst cell of each criterion on fresh seeds.
     fn repeat_worst(&self, place: &Place, questions: &[Question], stop: &Stop) -> Result<()> {
         let first = place.measured(questions, false)?;
@@ -177,12 +176,15 @@ impl Args {
             let Some(worst) = criterion.worst else { continue };
             let question = questions.iter().filter(|question| question.name == worst.question);
             let question: Vec<Question> = question.cloned().collect();
-            let only = worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-            let call = self.call(place, &question, SEEDS[1], only);
-            let call = run::Args { runs: Some(AGAIN * self.number()), ..call };
+            let call = run::Args {
+                seed: Some(SEEDS[1]),
+                runs: Some(AGAIN * self.number()),
+                only: worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+                ..self.call(place, &place.out, &question)
+            };
             let mut planned = run::all_planned(&call)?;
-            planned.iter_mut().for_each(|one| one.out = place.again(worst.question.as_str()));
-            self.measure(&planned, call, stop)?;
+            planned.iter_mut().for_each(|one| one.out = place.again(&worst.question));
+            run::measure(&planned, stop, &call)?;
         }
         Ok(())
     }
@@ -198,8 +200,11 @@ impl Args {
         place.put("report.md", &drawing::markdown::written(documents()))?;
         place.put("report.json", &json)?;
         for one in &measured {
-            let reports: Vec<Report> = std::iter::once(&one.report).chain(&one.again).cloned().collect();
-            place.put(&format!("{}.html", one.question.name), &report::render_all(&reports, ReportFormat::Html)?)?;
+            let reports: Vec<Report> = one.report.iter().chain(&one.again).cloned().collect();
+            if !reports.is_empty() {
+                place
+                    .put(&format!("{}.html", one.question.name), &report::render_all(&reports, ReportFormat::Html)?)?;
+            }
         }
         match self.output {
             OutputFormat::Json => write!(results(), "{json}")?,
@@ -214,7 +219,7 @@ impl Args {
 
     fn evaluation(&self, place: &Place, measured: &[Measured<'_>]) -> Result<Evaluation> {
         let others = if self.only.is_empty() { evaluation::not_measured()? } else { Vec::new() };
-        let host = measured.first().map(|one| one.report.host.clone());
+        let host = measured.iter().find_map(|one| one.report.as_ref()).map(|report| report.host.clone());
         let (kernel, tools, algorithms) =
             host.map_or_else(Default::default, |host| (host.kernel, host.tools, host.algorithms));
         Ok(Evaluation {
@@ -222,6 +227,7 @@ impl Args {
             candidate: place.candidate.clone(),
             digest: algorithms.get(&place.candidate).cloned(),
             baselines: self.against.clone(),
+            only: self.only.clone(),
             runs: self.number(),
             runs_again: AGAIN * self.number(),
             seeds: SEEDS,
@@ -230,38 +236,28 @@ impl Args {
             criteria: evaluation::criteria(measured, &place.candidate, &self.against, others),
         })
     }
+}
 
-    fn print_plan(&self, planned: &[Planned]) -> Result<()> {
-        for one in planned {
-            let runs = one.plan.runs.len();
-            let criterion = one.scenario.criterion.as_deref().unwrap_or_default();
-            writeln!(results(), "{:28} {:5}  {criterion}", one.scenario.name, count(runs, "run"))?;
-        }
-        writeln!(results(), "{}; nothing was changed", self.forecast(planned)?)?;
-        Ok(())
+fn print_plan(planned: &[Planned], forecast: &str) -> Result<()> {
+    for one in planned {
+        let criterion = one.scenario.criterion.as_deref().unwrap_or_default();
+        writeln!(results(), "{:28} {:9}  {criterion}", one.scenario.name, count(one.plan.runs.len(), "run"))?;
     }
+    Ok(writeln!(results(), "{forecast}; nothing was changed")?)
+}
 
-    fn tell(&self, planned: &[Planned]) -> Result<()> {
-        note(&self.forecast(planned)?);
-        Ok(())
+/// `51 experiments, 5250 runs: about 12m`.
+fn forecast(planned: &[Planned], call: &run::Args) -> Result<String> {
+    let (mut runs, mut time) = (0, Duration::ZERO);
+    for one in planned {
+        let all: Vec<_> = one.plan.runs.iter().collect();
+        (runs, time) = (runs + all.len(), time + call.forecast(one, &all)?.expected);
     }
-
-    /// `28 experiments, 8880 runs: about 12m`.
-    fn forecast(&self, planned: &[Planned]) -> Result<String> {
-        let call = run::Args { scenarios: Vec::new(), ..self.call(&Place::default(), &[], SEEDS[0], Vec::new()) };
-        let (mut runs, mut time) = (0, std::time::Duration::ZERO);
-        for one in planned {
-            let all: Vec<_> = one.plan.runs.iter().collect();
-            let forecast = call.forecast(one, &all)?;
-            (runs, time) = (runs + all.len(), time + forecast.expected);
-        }
-        let time = format_duration(std::time::Duration::from_secs(time.as_secs().max(1)));
-        Ok(format!("{}, {}: about {time}", count(planned.len(), "experiment"), count(runs, "run")))
-    }
+    let time = format_duration(Duration::from_secs(time.as_secs().max(1)));
+    Ok(format!("{}, {}: about {time}", count(planned.len(), "experiment"), count(runs, "run")))
 }
 
 /// Where an evaluation is.
-#[derive(Default)]
 struct Place {
     out: PathBuf,
     /// The name of its variant.
@@ -329,12 +325,15 @@ impl Place {
         fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))
     }
 
-    /// The reports of all questions that have a run.
+    /// The reports of all questions. A question without a finished run has none.
     fn measured<'q>(&self, questions: &'q [Question], with_again: bool) -> Result<Vec<Measured<'q>>> {
+        let of = |place: PathBuf| {
+            let has_run = !Finished::read(&place)?.ids.is_empty();
+            has_run.then(|| report::load(&place)).transpose()
+        };
         let read = |question: &'q Question| {
-            let again = self.again(question.name);
-            let again = (with_again && again.join("plan.json").exists()).then(|| report::load(&again)).transpose()?;
-            Ok(Measured { question, report: report::load(&self.runs(question))?, again })
+            let again = if with_again { of(self.again(question.name))? } else { None };
+            Ok(Measured { question, report: of(self.runs(question))?, again })
         };
         questions.iter().map(read).collect()
     }

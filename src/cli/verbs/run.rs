@@ -115,10 +115,12 @@ fn run_all(planned: &[Planned], part: &RunSelection, stop: &Stop, reports: bool,
     let backend = args.backend(planned)?;
     let file = args.progress_file(planned, part)?;
     let call = Call { part, jobs: args.jobs, backend, file, reports, stop: stop.flag() };
+    let expected = |one: &Planned| Ok(args.forecast(one, &part.runs(&one.scenario, &one.plan)?)?.expected);
+    let expected = planned.iter().map(expected).collect::<Result<Vec<Duration>>>()?;
     let mut ending = Ending::default();
     for (index, one) in planned.iter().enumerate() {
         let nth = if planned.len() > 1 {
-            let left = progress::seconds(left_in_all(&planned[index..], part, args)?);
+            let left = progress::seconds(expected[index..].iter().sum());
             format!(" ({} of {}, {left} left in all)", index + 1, planned.len())
         } else {
             String::new()
@@ -133,11 +135,6 @@ fn run_all(planned: &[Planned], part: &RunSelection, stop: &Stop, reports: bool,
         ending.take(&one.scenario.name, result, planned.len() == 1 || stop.is_asked())?;
     }
     ending.failure(planned.len()).map_or(Ok(()), |failure| Err(failure.into()))
-}
-
-fn left_in_all(planned: &[Planned], part: &RunSelection, args: &Args) -> Result<Duration> {
-    let left = |one: &Planned| Ok(args.forecast(one, &part.runs(&one.scenario, &one.plan)?)?.expected);
-    planned.iter().map(left).sum()
 }
 
 /// Warns of a rule that overrides the algorithms that programs choose, because it would decide the flows too.

@@ -154,6 +154,7 @@ fn properties(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
 fn methods(evaluation: &Evaluation) -> Vec<Element> {
     let Evaluation { candidate, digest, baselines, runs, runs_again, seeds: [first, second], kernel, tools, .. } =
         evaluation;
+    let only: String = evaluation.only.iter().map(|section| format!(" --only {section}")).collect();
     let words = WORDS.map(|(word, meaning)| (word.to_string(), meaning.to_owned()));
     let mut facts = vec![
         ("kernel".to_owned(), kernel.clone()),
@@ -179,7 +180,7 @@ fn methods(evaluation: &Evaluation) -> Vec<Element> {
         ),
         Element::Facts(facts),
         Element::Sentence("The same numbers, to the last digit, on any machine with this program:".to_owned()),
-        Element::Code(format!("tccc evaluate {candidate} --against {} --runs {runs}\n", baselines.join(","))),
+        Element::Code(format!("tccc evaluate {candidate} --against {} --runs {runs}{only}\n", baselines.join(","))),
     ]
 }
 

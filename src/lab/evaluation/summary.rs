@@ -21,6 +21,8 @@ pub struct Evaluation {
     /// Digest of its object.
     pub digest: Option<String>,
     pub baselines: Vec<String>,
+    /// Sections of the criteria; empty for all.
+    pub only: Vec<String>,
     /// Runs of each cell.
     pub runs: u32,
     /// Runs of the worst cell of each criterion, on fresh seeds.
@@ -62,7 +64,8 @@ pub struct JudgedProperty {
 /// What was measured for one question.
 pub struct Measured<'q> {
     pub question: &'q Question,
-    pub report: Report,
+    /// `None` without a finished run.
+    pub report: Option<Report>,
     /// The worst cell on fresh seeds, if it was measured again.
     pub again: Option<Report>,
 }
@@ -75,13 +78,9 @@ impl JudgedProperty {
 }
 
 impl Measured<'_> {
-    pub fn cells(&self, candidate: &str, baselines: &[String]) -> Vec<JudgedCell> {
-        judge::cells(&self.report, &self.question.scenario.margins, candidate, baselines)
-    }
-
-    fn again(&self, candidate: &str, baselines: &[String]) -> Vec<JudgedCell> {
-        let cells = |report: &Report| judge::cells(report, &self.question.scenario.margins, candidate, baselines);
-        self.again.as_ref().map(cells).unwrap_or_default()
+    fn cells(&self, report: Option<&Report>, candidate: &str, baselines: &[String]) -> Vec<JudgedCell> {
+        let cells = |report| judge::cells(report, &self.question.scenario.margins, candidate, baselines);
+        report.map(cells).unwrap_or_default()
     }
 
     fn properties(&self, candidate: &str, baselines: &[String]) -> Vec<JudgedProperty> {
@@ -92,9 +91,10 @@ impl Measured<'_> {
             };
             one.name == other.name && others(one) == others(other)
         };
-        let own = self.report.checks.iter().filter(|check| variant(check) == candidate);
+        let all = || self.report.iter().flat_map(|report| &report.checks);
+        let own = all().filter(|check| variant(check) == candidate);
         let property = |check: &ReportCheck| {
-            let others = self.report.checks.iter().filter(|other| is_same(check, other));
+            let others = all().filter(|other| is_same(check, other));
             let failed = others.filter(|other| other.verdict == CheckVerdict::DoesNotHold).map(variant);
             JudgedProperty {
                 question: self.question.name.to_owned(),
@@ -141,11 +141,12 @@ fn order(criterion: &str) -> Vec<u32> {
 }
 
 fn criterion(name: &str, group: &[&Measured<'_>], candidate: &str, baselines: &[String]) -> JudgedCriterion {
-    let cells: Vec<JudgedCell> = group.iter().flat_map(|one| one.cells(candidate, baselines)).collect();
+    let cells: Vec<JudgedCell> =
+        group.iter().flat_map(|one| one.cells(one.report.as_ref(), candidate, baselines)).collect();
     let properties: Vec<JudgedProperty> = group.iter().flat_map(|one| one.properties(candidate, baselines)).collect();
     let worst = judge::worst(&cells).cloned();
     let again = |worst: &JudgedCell| {
-        let all = group.iter().flat_map(|one| one.again(candidate, baselines));
+        let all = group.iter().flat_map(|one| one.cells(one.again.as_ref(), candidate, baselines));
         all.into_iter()
             .find(|cell| cell.question == worst.question && cell.metric == worst.metric && cell.at == worst.at)
     };
