@@ -14,7 +14,7 @@ use crate::policy::needs::PolicyNeeds;
 use crate::policy::record::{GenerationRecord, TrialRecord, TrialSubject};
 use crate::policy::rule::{Policy, Rule};
 use crate::policy::{change, file, resolve};
-use crate::state::{Attachment, DeclaredIn, Record, Store};
+use crate::state::{Attachment, DeclaredIn, LockSubject, Record, Store};
 use crate::trial::{self, journal, progress};
 use shared::kernel::probe::Features;
 use shared::kernel::{bpffs, cgroup, congestion};
@@ -68,7 +68,10 @@ pub enum ApplyStep {
 /// The kernel has no TCP or no type information; a record is damaged.
 pub fn between(declaration: &Declaration, features: &Features) -> Result<Vec<Difference>> {
     let store = Store::of_host();
-    let instances = survey::instances(&store, features)?;
+    let mut instances = survey::instances(&store, features)?;
+    if waits_for_changes(&store, &instances) {
+        instances = survey::instances(&store, features)?;
+    }
     let by_name: BTreeMap<&str, &LoadedName> = instances.iter().map(|it| (it.name.as_str(), it)).collect();
     let available = congestion::available()?;
     let now = congestion::default()?;
@@ -116,6 +119,15 @@ fn after_trial(difference: Difference, needs: &PolicyNeeds) -> Difference {
 
 fn on_trial(trial: &TrialRecord) -> String {
     format!("{} is on trial: confirm or abort it first", trial.subject.phrase())
+}
+
+/// Waits for the end of loads by other processes: their names look as if a run or a killed command had registered them.
+/// Returns whether there was such a name.
+fn waits_for_changes(store: &Store, instances: &[LoadedName]) -> bool {
+    let is_half_loaded = |it: &&LoadedName| matches!(it.standing(), LoadState::Run | LoadState::Leftover);
+    let half_loaded = instances.iter().filter(is_half_loaded).map(|it| LockSubject::Name(it.name.clone()));
+    // A name that stays locked, or that this user may not lock, is reported as it is.
+    half_loaded.map(|name| store.share_within(&name, name.patience()).is_ok()).fold(false, |any, one| any | one)
 }
 
 fn step(what: String, step: ApplyStep) -> Difference {
