@@ -78,7 +78,9 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
     let beyond = events.partition_point(|event| event.time_ns <= end_ns);
     let is_seen_to_its_end = beyond < events.len() || events.last().is_some_and(|last| last.kind == EventKind::Close);
     ensure!(is_seen_to_its_end, "the tracer did not see the end of flow \"{}\"", blank.name);
-    ensure!(report.receiver_s > 0.0, "the receiver of flow \"{}\" counted for no time", blank.name);
+    // A starved flow's first packet may arrive after its end.
+    let is_counted = report.receiver_s > 0.0 || report.received_bytes == 0;
+    ensure!(is_counted, "the receiver of flow \"{}\" counted for no time", blank.name);
     let last = events[beyond.max(first + 1) - 1];
     let grows = events.windows(2).rfind(|pair| pair[1].delivered_pkts > pair[0].delivered_pkts);
     let grown_ns = grows.map_or(begin_ns, |pair| pair[1].time_ns);
@@ -86,7 +88,7 @@ fn bulk_record(blank: FlowRecord, report: &TransferReport, events: &[&Event], ti
         socket: Some(last.socket),
         delivered_pkts: delivered(last, events.get(beyond), end_ns, blank.tcp_sack).round() as u64,
         received_bytes: report.received_bytes,
-        goodput_bps: 8.0 * report.received_bytes as f64 / report.receiver_s,
+        goodput_bps: goodput_bps(report.received_bytes as f64, report.receiver_s),
         retrans_pkts: u64::from(last.retrans_pkts),
         lost_pkts: u64::from(last.lost_pkts),
         mss_bytes: last.mss_bytes,
@@ -359,6 +361,8 @@ mod tests {
         let unconnected = record(&[]);
         assert!(unconnected.is_silent() && unconnected.never_connected());
         assert_eq!((unconnected.goodput_bps, unconnected.active_s, unconnected.begin_s), (0.0, 0.0, None));
+        let late = record(&[event(100, 1), event(300, 2), close(900, 3)]);
+        assert_eq!((late.is_silent(), late.goodput_bps), (false, 0.0), "its first packet arrives after its end");
         let last = Event { lost_pkts: 12, retrans_pkts: 7, ..close(900, 2) };
         let starved = record(&[event(100, 1), event(300, 2), last]);
         assert!(starved.is_silent() && !starved.never_connected());
