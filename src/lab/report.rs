@@ -84,6 +84,16 @@ pub fn load(directory: &Path) -> Result<Report> {
     judge::report::of(&ResultDir::open(directory)?, true)
 }
 
+/// Reads result directories that have one variant each of the scenario with this text, and computes one report.
+///
+/// None: the first has no finished run.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_variants(text: &str, directories: &[PathBuf]) -> Result<Option<Report>> {
+    join::of_variants(text, directories)?.map(|joined| judge::report::of(&joined, true)).transpose()
+}
+
 /// Reads result directories at or below the paths, and computes their reports.
 ///
 /// Parts of one experiment become one report. The simulator's runs of a scenario are merged into the kernel's report.

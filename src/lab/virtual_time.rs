@@ -18,7 +18,7 @@ mod limits;
 pub(crate) mod link;
 mod modules;
 pub mod process;
-mod recipe;
+pub(crate) mod recipe;
 mod sandbox;
 
 use std::fs;

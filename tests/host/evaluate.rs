@@ -52,6 +52,22 @@ fn equal_algorithm_is_no_worse_and_a_second_call_continues() {
     assert_eq!(before, fs::read_to_string(folder.path().join("runs/evaluate-bpf_reno/report.md")).unwrap());
 }
 
+/// Figures that the program carries are those that it would measure.
+#[test]
+fn shipped_baselines_say_what_measured_ones_say() {
+    needs!(guest7);
+    let folder = TempDir::new().unwrap();
+    let of = |flags: &str| {
+        check(0, &mut evaluate(folder.path(), &format!("bpf_reno --only 7.6 --runs 3 --out {flags}")));
+        let out = folder.path().join(flags.split(' ').next().unwrap());
+        let report: Value = serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+        (report["criteria"].clone(), out.join("runs/reno").exists())
+    };
+    let ((shipped, _), (measured, has_runs)) = (of("shipped"), of("measured --afresh"));
+    assert!(has_runs, "`--afresh` measures the baselines");
+    assert_eq!(shipped, measured);
+}
+
 /// Planted: a window that no loss reduces.
 #[test]
 fn algorithm_that_ignores_loss_is_found() {
@@ -62,6 +78,16 @@ fn algorithm_that_ignores_loss_is_found() {
     check(3, &mut evaluate(folder.path(), "deaf.bpf.c --only 5.1.1 --runs 3")).stdout_has("worse");
     let report = report(folder.path(), "deaf");
     assert_eq!(report["criteria"][0]["word"], "worse", "{}", report["criteria"][0]["why"]);
+}
+
+#[test]
+fn real_kernel_is_no_witness_of_a_file_that_nobody_loaded() {
+    needs!(root, struct_ops);
+    let folder = TempDir::new().unwrap();
+    algorithm(folder.path(), "unloaded", ["", ""]);
+    let refused = check(4, &mut evaluate(folder.path(), "unloaded.bpf.c --witness"));
+    refused.stderr_has("no algorithm \"unloaded\" is loaded").stderr_has("tccc load unloaded.bpf.o");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only its source");
 }
 
 #[test]

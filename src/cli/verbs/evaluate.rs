@@ -1,20 +1,26 @@
 //! `tccc evaluate`: the questions of RFC 9743 to one algorithm.
 
-use std::fs;
+mod place;
+mod witness;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use self::place::{FirstAndAgain, Part, Place};
 use super::run::{self, LinkChoice, NetworkChoice, Planned};
 use super::stop::Stop;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results};
 use lab::cost::Jobs;
-use lab::evaluation::{self, EVALUATION_SCHEMA, Evaluation, Measured, Question, Word};
-use lab::report::{self, Report, ReportFormat, drawing};
-use lab::results::Finished;
+use lab::evaluation::{
+    self, AlgorithmFigures, EVALUATION_SCHEMA, Evaluation, FIGURES_SCHEMA, Measured, OfAlgorithms, Question,
+    QuestionFigures, Witness, Word,
+};
+use lab::report::{self, Report, ReportCheck, ReportFormat, drawing};
+use lab::work::interrupted;
 use shared::failure::Failure;
 use shared::model::run::Engine;
 use shared::sanitize::{count, shown};
@@ -26,7 +32,6 @@ const RUNS: [u32; 3] = [5, 10, 30];
 const SEEDS: [u64; 2] = [2026, 2027];
 /// How many times more runs the repetition has, because it decides.
 const AGAIN: u32 = 2;
-const SOURCE: &str = ".bpf.c";
 
 /// Answer the questions of RFC 9743 about an algorithm, in virtual time
 ///
@@ -35,9 +40,9 @@ const SOURCE: &str = ".bpf.c";
 /// criterion is measured again with twice as many fresh seeds, which decide. The words never say that an algorithm is safe:
 /// RFC 9743 leaves that to the community.
 ///
-/// The folder then has report.html, report.md for an Internet-Draft, report.json, and a page with all runs of each
-/// experiment. Ctrl-C keeps what is done, and the same command continues. The same program gives the same numbers on any
-/// machine.
+/// The folder then has report.html, report.md for an Internet-Draft with its first table in overview.md, report.json,
+/// figures.json with the judged values, and a page with all runs of each experiment. Ctrl-C keeps what is done, and the same command continues. The same program
+/// gives the same numbers on any machine, so it carries those of the usual baselines.
 ///
 /// Example: `tccc evaluate mine.bpf.c --quick --only 5.1`
 #[derive(Debug, clap::Args)]
@@ -48,6 +53,9 @@ pub struct Args {
     /// Algorithms to compare with
     #[arg(long, value_name = "ID,...", value_delimiter = ',', default_value = "reno,cubic")]
     against: Vec<String>,
+    /// Value of a tunable of the algorithm, in its own unit; may be repeated
+    #[arg(long = "set", value_name = "TUNABLE=VALUE")]
+    settings: Vec<String>,
     /// 5 runs of each cell
     #[arg(long, group = "number")]
     quick: bool,
@@ -60,6 +68,12 @@ pub struct Args {
     /// Only criteria of this section, such as 5.1.3 or 5; may be repeated
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
+    /// Measure the baselines too, although this program carries their figures
+    #[arg(long)]
+    afresh: bool,
+    /// Repeat the worst cell of each criterion on this host's kernel, three runs each; needs root
+    #[arg(long)]
+    witness: bool,
     /// Folder for runs and reports [default: runs/evaluate-ALGORITHM]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -87,20 +101,23 @@ impl Args {
     pub fn run(&self) -> Result<()> {
         let place = Place::new(self)?;
         let questions = self.questions()?;
-        let texts = questions.iter().map(|question| question.over(&place.algorithms())).collect::<Result<Vec<_>>>()?;
+        if self.witness {
+            witness::check(&place)?;
+        }
+        let parts = self.parts(&place, &questions)?;
         // A candidate that cannot run leaves no folder behind.
         let scratch = tempfile::tempdir().context("make a folder for the plan")?;
-        place.write(scratch.path(), &questions, &texts)?;
-        let call = self.call(&place, scratch.path(), &questions);
+        place.write(scratch.path(), &parts)?;
+        let call = self.call(&place, scratch.path(), &parts);
         let mut planned = run::all_planned(&call)?;
-        for (one, question) in planned.iter_mut().zip(&questions) {
-            one.out = place.runs(question);
+        for (one, part) in planned.iter_mut().zip(&parts) {
+            one.out = place.runs(part);
         }
-        let forecast = forecast(&planned, &call)?;
+        let forecast = forecast(&planned, &call, questions.len())?;
         if self.dry_run {
-            return print_plan(&planned, &forecast);
+            return print_plan(&planned, &parts, &forecast);
         }
-        place.write(&place.out, &questions, &texts)?;
+        place.write(&place.out, &parts)?;
         note(&forecast);
         let stop = Stop::listen()?;
         let first = run::measure(&planned, &stop, &call);
@@ -111,8 +128,33 @@ impl Args {
         if stop.is_asked() {
             return again.map_err(continued);
         }
-        let written = self.finish(&place, &questions);
+        let witnessed = if self.witness { self.ask_witness(&place, &questions, &stop)? } else { Vec::new() };
+        if stop.is_asked() {
+            return Err(continued(interrupted()));
+        }
+        let written = self.finish(&place, &questions, witnessed);
         first.and(again).and(written)
+    }
+
+    /// What must run: the candidate in every question, and each baseline whose figures this program does not carry.
+    fn parts<'q>(&self, place: &'q Place, questions: &'q [Question]) -> Result<Vec<Part<'q>>> {
+        let mut parts = Vec::new();
+        for question in questions {
+            for algorithm in place.algorithms() {
+                let is_candidate = algorithm == place.candidate;
+                if is_candidate || self.shipped(question, algorithm)?.is_none() {
+                    parts.push(Part { question, algorithm });
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    fn shipped(&self, question: &Question, algorithm: &str) -> Result<Option<QuestionFigures>> {
+        if self.afresh {
+            return Ok(None);
+        }
+        evaluation::shipped_in(question, algorithm, SEEDS[0], self.number())
     }
 
     fn number(&self) -> u32 {
@@ -144,10 +186,10 @@ impl Args {
         Ok(all.into_iter().filter(is_chosen).collect())
     }
 
-    /// The call of `tccc run` that measures these questions, whose scenarios are in this folder.
-    fn call(&self, place: &Place, folder: &Path, questions: &[Question]) -> run::Args {
+    /// The call of `tccc run` that measures these parts, whose scenarios are in this folder.
+    fn call(&self, place: &Place, folder: &Path, parts: &[Part<'_>]) -> run::Args {
         run::Args {
-            scenarios: questions.iter().map(|question| place.scenario(folder, question)).collect(),
+            scenarios: parts.iter().map(|part| place.scenario(folder, part)).collect(),
             out: None,
             jobs: self.jobs,
             runs: Some(self.number()),
@@ -171,41 +213,87 @@ impl Args {
 
     /// Measures the worst cell of each criterion on fresh seeds.
     fn repeat_worst(&self, place: &Place, questions: &[Question], stop: &Stop) -> Result<()> {
-        let first = place.measured(questions, false)?;
-        for criterion in evaluation::criteria(&first, &place.candidate, &self.against, Vec::new()) {
+        let reports = questions.iter().map(|question| Ok([place.report(question, Place::runs)?, None]));
+        let reports = reports.collect::<Result<Vec<FirstAndAgain>>>()?;
+        let first = self.measured(place, questions, &reports)?;
+        for criterion in evaluation::criteria(&first, Vec::new()) {
             let Some(worst) = criterion.worst else { continue };
             let question = questions.iter().filter(|question| question.name == worst.question);
-            let question: Vec<Question> = question.cloned().collect();
+            let parts = question.flat_map(|question| place.algorithms().map(|algorithm| Part { question, algorithm }));
+            let parts: Vec<Part<'_>> = parts.collect();
+            place.write(&place.out, &parts)?;
             let call = run::Args {
                 seed: Some(SEEDS[1]),
                 runs: Some(AGAIN * self.number()),
                 only: worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-                ..self.call(place, &place.out, &question)
+                ..self.call(place, &place.out, &parts)
             };
             let mut planned = run::all_planned(&call)?;
-            planned.iter_mut().for_each(|one| one.out = place.again(&worst.question));
+            for (one, part) in planned.iter_mut().zip(&parts) {
+                one.out = place.again(part);
+            }
             run::measure(&planned, stop, &call)?;
         }
         Ok(())
     }
 
+    /// The figures of all questions: of the runs, else shipped.
+    fn measured<'q>(
+        &self,
+        place: &Place,
+        questions: &'q [Question],
+        reports: &[FirstAndAgain],
+    ) -> Result<Vec<Measured<'q>>> {
+        let of = |(question, [first, again]): (&'q Question, &FirstAndAgain)| {
+            let figures = |report: &Report, seed: u64| self.figures(place, question, report, seed);
+            let is_own = |check: &&ReportCheck| check.at.get(&check.series) == Some(&place.candidate);
+            let checks = first.iter().flat_map(|report| report.checks.iter().filter(is_own).cloned()).collect();
+            let first = first.as_ref().map(|report| figures(report, SEEDS[0])).transpose()?.unwrap_or_default();
+            let again = again.as_ref().map(|report| figures(report, SEEDS[1])).transpose()?;
+            Ok(Measured { question, first, again, checks })
+        };
+        questions.iter().zip(reports).map(of).collect()
+    }
+
+    fn figures(&self, place: &Place, question: &Question, report: &Report, seed: u64) -> Result<OfAlgorithms> {
+        let of = |algorithm: &str| {
+            let is_tuned = algorithm == place.candidate && !place.has_defaults();
+            let origin = if is_tuned { None } else { evaluation::origin(question, algorithm, seed)? };
+            let origin = origin.unwrap_or_default();
+            let figures = QuestionFigures::of(report, algorithm, question, origin);
+            let is_shipped = figures.cells.is_empty() && figures.broken.is_empty() && seed == SEEDS[0];
+            if is_shipped { self.shipped(question, algorithm) } else { Ok(Some(figures)) }
+        };
+        let others = self.against.iter().map(|name| Ok((name.clone(), of(name)?))).collect::<Result<_>>()?;
+        Ok(OfAlgorithms { own: of(&place.candidate)?, others })
+    }
+
     /// Writes the reports and prints the table of criteria.
-    fn finish(&self, place: &Place, questions: &[Question]) -> Result<()> {
-        let measured = place.measured(questions, true)?;
-        let evaluation = self.evaluation(place, &measured)?;
+    fn finish(&self, place: &Place, questions: &[Question], witnessed: Vec<(String, Witness)>) -> Result<()> {
+        let both = |question| Ok([place.report(question, Place::runs)?, place.report(question, Place::again)?]);
+        let reports = questions.iter().map(both).collect::<Result<Vec<FirstAndAgain>>>()?;
+        let measured = self.measured(place, questions, &reports)?;
+        let host = reports.iter().flatten().flatten().next().map(|report| report.host.clone());
+        for (question, reports) in questions.iter().zip(reports) {
+            let reports: Vec<Report> = reports.into_iter().flatten().collect();
+            if !reports.is_empty() {
+                let page = report::render_all(&reports, ReportFormat::Html)?;
+                place.put(&format!("{}.html", question.name), &page)?;
+            }
+        }
+        let mut evaluation = self.evaluation(place, questions, &measured, host)?;
+        for (name, witness) in witnessed {
+            let criterion = evaluation.criteria.iter_mut().find(|criterion| criterion.name == name);
+            criterion.into_iter().for_each(|criterion| criterion.witness = Some(witness.clone()));
+        }
         let documents = || std::iter::once(evaluation::document(&evaluation));
         let title = format!("RFC 9743 for {}", place.candidate);
         let json = serde_json::to_string_pretty(&evaluation)? + "\n";
         place.put("report.html", &drawing::html::written(&title, documents()))?;
         place.put("report.md", &drawing::markdown::written(documents()))?;
+        place.put("overview.md", &drawing::markdown::written(std::iter::once(evaluation::overview(&evaluation))))?;
         place.put("report.json", &json)?;
-        for one in &measured {
-            let reports: Vec<Report> = one.report.iter().chain(&one.again).cloned().collect();
-            if !reports.is_empty() {
-                place
-                    .put(&format!("{}.html", one.question.name), &report::render_all(&reports, ReportFormat::Html)?)?;
-            }
-        }
+        place.put("figures.json", &self.own_figures(place, &measured, &evaluation.kernel)?)?;
         match self.output {
             OutputFormat::Json => write!(results(), "{json}")?,
             OutputFormat::Table => {
@@ -217,126 +305,72 @@ impl Args {
         broken(&evaluation).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    fn evaluation(&self, place: &Place, measured: &[Measured<'_>]) -> Result<Evaluation> {
+    fn evaluation(
+        &self,
+        place: &Place,
+        questions: &[Question],
+        measured: &[Measured<'_>],
+        host: Option<report::ReportHost>,
+    ) -> Result<Evaluation> {
         let others = if self.only.is_empty() { evaluation::not_measured()? } else { Vec::new() };
-        let host = measured.iter().find_map(|one| one.report.as_ref()).map(|report| report.host.clone());
         let (kernel, tools, algorithms) =
             host.map_or_else(Default::default, |host| (host.kernel, host.tools, host.algorithms));
+        let mut shipped = Vec::new();
+        for baseline in &self.against {
+            let part = |question| Part { question, algorithm: baseline };
+            let is_shipped =
+                |question| Ok(!place.runs(&part(question)).exists() && self.shipped(question, baseline)?.is_some());
+            let of_questions = questions.iter().map(is_shipped).collect::<Result<Vec<bool>>>()?;
+            shipped.extend(of_questions.contains(&true).then(|| baseline.clone()));
+        }
         Ok(Evaluation {
             schema: EVALUATION_SCHEMA,
             candidate: place.candidate.clone(),
             digest: algorithms.get(&place.candidate).cloned(),
+            settings: self.settings.clone(),
             baselines: self.against.clone(),
             only: self.only.clone(),
             runs: self.number(),
             runs_again: AGAIN * self.number(),
             seeds: SEEDS,
+            shipped,
             kernel,
             tools,
-            criteria: evaluation::criteria(measured, &place.candidate, &self.against, others),
+            criteria: evaluation::criteria(measured, others),
         })
+    }
+
+    /// The candidate's figures, in the form in which this program carries those of others.
+    fn own_figures(&self, place: &Place, measured: &[Measured<'_>], kernel: &str) -> Result<String> {
+        let questions = measured.iter().filter_map(|one| Some((one.question.name.to_owned(), one.first.own.clone()?)));
+        let figures = AlgorithmFigures {
+            schema: FIGURES_SCHEMA,
+            algorithm: place.candidate.clone(),
+            kernel: kernel.to_owned(),
+            runs: self.number(),
+            questions: questions.collect(),
+        };
+        figures.written()
     }
 }
 
-fn print_plan(planned: &[Planned], forecast: &str) -> Result<()> {
-    for one in planned {
-        let criterion = one.scenario.criterion.as_deref().unwrap_or_default();
-        writeln!(results(), "{:28} {:9}  {criterion}", one.scenario.name, count(one.plan.runs.len(), "run"))?;
+fn print_plan(planned: &[Planned], parts: &[Part<'_>], forecast: &str) -> Result<()> {
+    for (one, part) in planned.iter().zip(parts) {
+        let runs = count(one.plan.runs.len(), "run");
+        writeln!(results(), "{:28} {:15} {runs:9}  {}", one.scenario.name, part.algorithm, part.question.criterion())?;
     }
     Ok(writeln!(results(), "{forecast}; nothing was changed")?)
 }
 
-/// `51 experiments, 5250 runs: about 12m`.
-fn forecast(planned: &[Planned], call: &run::Args) -> Result<String> {
+/// `51 experiments, 2690 runs: about 6m`.
+fn forecast(planned: &[Planned], call: &run::Args, questions: usize) -> Result<String> {
     let (mut runs, mut time) = (0, Duration::ZERO);
     for one in planned {
         let all: Vec<_> = one.plan.runs.iter().collect();
         (runs, time) = (runs + all.len(), time + call.forecast(one, &all)?.expected);
     }
     let time = format_duration(Duration::from_secs(time.as_secs().max(1)));
-    Ok(format!("{}, {}: about {time}", count(planned.len(), "experiment"), count(runs, "run")))
-}
-
-/// Where an evaluation is.
-struct Place {
-    out: PathBuf,
-    /// The name of its variant.
-    candidate: String,
-    /// Its source, if it is a file.
-    source: Option<PathBuf>,
-    against: Vec<String>,
-}
-
-impl Place {
-    /// # Errors
-    /// The file cannot be read; the candidate is one of its baselines; an algorithm is named twice.
-    fn new(args: &Args) -> Result<Place> {
-        let source = args.algorithm.ends_with(SOURCE).then(|| PathBuf::from(&args.algorithm));
-        if let Some(file) = &source {
-            fs::metadata(file).with_context(|| format!("read \"{}\"", file.display()))?;
-        }
-        let name = source.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let candidate = name.unwrap_or_else(|| args.algorithm.clone());
-        let mut all = args.against.clone();
-        all.push(candidate.clone());
-        if let Some((_, twice)) = all.iter().enumerate().find(|(index, name)| all[..*index].contains(name)) {
-            let what = format!("\"{}\" would be compared with itself", shown(twice));
-            return Err(Failure::usage(what).hint("name other algorithms with `--against`").into());
-        }
-        let stem = candidate.trim_end_matches(SOURCE);
-        let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("evaluate-{stem}")));
-        Ok(Place { out, candidate, source, against: args.against.clone() })
-    }
-
-    /// The baselines, then the candidate.
-    fn algorithms(&self) -> Vec<&str> {
-        self.against.iter().chain([&self.candidate]).map(String::as_str).collect()
-    }
-
-    fn scenario(&self, folder: &Path, question: &Question) -> PathBuf {
-        folder.join("scenarios").join(format!("{}.toml", question.name))
-    }
-
-    fn runs(&self, question: &Question) -> PathBuf {
-        self.out.join("runs").join(question.name)
-    }
-
-    fn again(&self, question: &str) -> PathBuf {
-        self.out.join("again").join(question)
-    }
-
-    /// Writes the scenarios, and the candidate's source beside them.
-    fn write(&self, folder: &Path, questions: &[Question], texts: &[String]) -> Result<()> {
-        let scenarios = folder.join("scenarios");
-        fs::create_dir_all(&scenarios).with_context(|| format!("make \"{}\"", scenarios.display()))?;
-        if let Some(source) = &self.source {
-            let copy = scenarios.join(&self.candidate);
-            fs::copy(source, &copy).with_context(|| format!("copy \"{}\"", source.display()))?;
-        }
-        for (question, text) in questions.iter().zip(texts) {
-            let file = self.scenario(folder, question);
-            fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))?;
-        }
-        Ok(())
-    }
-
-    fn put(&self, name: &str, text: &str) -> Result<()> {
-        let file = self.out.join(name);
-        fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))
-    }
-
-    /// The reports of all questions. A question without a finished run has none.
-    fn measured<'q>(&self, questions: &'q [Question], with_again: bool) -> Result<Vec<Measured<'q>>> {
-        let of = |place: PathBuf| {
-            let has_run = !Finished::read(&place)?.ids.is_empty();
-            has_run.then(|| report::load(&place)).transpose()
-        };
-        let read = |question: &'q Question| {
-            let again = if with_again { of(self.again(question.name))? } else { None };
-            Ok(Measured { question, report: of(self.runs(question))?, again })
-        };
-        questions.iter().map(read).collect()
-    }
+    Ok(format!("{}, {}: about {time}", count(questions, "experiment"), count(runs, "run")))
 }
 
 /// An interrupted evaluation, with how to go on.

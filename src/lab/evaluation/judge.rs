@@ -5,13 +5,14 @@
 //! lies beyond the margin. A cell is worse only if it is worse than every baseline.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::report::{Measurement, Report, ReportCell, point_name};
+use super::figures::{CellFigures, QuestionFigures};
+use crate::report::{Measurement, point_name};
 use crate::scenario::reference::MarginSpec;
+use shared::model::metrics::Metric;
 use shared::model::run::At;
 use shared::model::stats;
 
@@ -98,32 +99,40 @@ impl JudgedCell {
     }
 }
 
-/// Every judged metric of the candidate in a report, for each point of the sweep.
-pub fn cells(report: &Report, margins: &[MarginSpec], candidate: &str, baselines: &[String]) -> Vec<JudgedCell> {
-    let mut judged = Vec::new();
-    for margin in margins {
-        let of_metric: Vec<&ReportCell> = report.cells.iter().filter(|cell| cell.metric == margin.metric).collect();
-        for own in of_metric.iter().filter(|cell| cell.variant == candidate) {
-            let other = |baseline: &String| {
-                let is_other = |cell: &&&ReportCell| cell.variant == *baseline && cell.point() == own.point();
-                let other = of_metric.iter().find(is_other).and_then(|cell| cell.measured.as_ref());
-                beside(baseline, own.measured.as_ref(), other, margin)
-            };
-            let beside: Vec<Beside> = baselines.iter().map(other).collect();
-            judged.push(JudgedCell {
-                question: report.scenario.clone(),
-                metric: margin.metric.clone(),
-                unit: own.unit.clone(),
-                at: own.point(),
-                margin: margin.clone(),
-                allowed: margin.at_most.or(margin.at_least).unwrap_or(1.0),
-                measured: own.measured.clone(),
-                word: together(beside.iter().map(|one| one.word)),
-                beside,
-            });
-        }
+/// The figures of one question: the candidate's, and those of each baseline that has any.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures<'a> {
+    pub question: &'a str,
+    pub own: &'a QuestionFigures,
+    pub others: &'a [(String, Option<QuestionFigures>)],
+}
+
+/// Every judged metric of the candidate, for each point of the sweep.
+pub fn cells(figures: Figures<'_>, margins: &[MarginSpec]) -> Vec<JudgedCell> {
+    let of_margin = |margin: &MarginSpec| {
+        let own = figures.own.cells.iter().filter(|cell| cell.metric == margin.metric);
+        own.map(|own| cell(figures, own, margin)).collect::<Vec<JudgedCell>>()
+    };
+    margins.iter().flat_map(of_margin).collect()
+}
+
+fn cell(figures: Figures<'_>, own: &CellFigures, margin: &MarginSpec) -> JudgedCell {
+    let of = |(baseline, other): &(String, Option<QuestionFigures>)| {
+        let other = other.as_ref().and_then(|other| other.find(&margin.metric, &own.at));
+        beside(baseline, own, other, margin)
+    };
+    let beside: Vec<Beside> = figures.others.iter().map(of).collect();
+    JudgedCell {
+        question: figures.question.to_owned(),
+        metric: margin.metric.clone(),
+        unit: Metric::find(&margin.metric).map_or_else(String::new, |metric| metric.unit.to_owned()),
+        at: own.at.clone(),
+        margin: margin.clone(),
+        allowed: margin.at_most.or(margin.at_least).unwrap_or(1.0),
+        measured: Measurement::of(own.known(), 0),
+        word: together(beside.iter().map(|one| one.word)),
+        beside,
     }
-    judged
 }
 
 /// Worse than every baseline, better than every baseline, or no worse than one of them.
@@ -139,18 +148,21 @@ fn together(words: impl Iterator<Item = Word> + Clone) -> Word {
     if words.clone().any(is_good) { Word::NoWorse } else { Word::CannotTell }
 }
 
-fn beside(baseline: &str, own: Option<&Measurement>, other: Option<&Measurement>, margin: &MarginSpec) -> Beside {
+fn beside(baseline: &str, own: &CellFigures, other: Option<&CellFigures>, margin: &MarginSpec) -> Beside {
     let nothing = Beside {
         baseline: baseline.to_owned(),
-        measured: other.cloned(),
+        measured: other.and_then(|other| Measurement::of(other.known(), 0)),
         ratio: None,
         ci95: None,
         word: Word::NotMeasured,
         p: None,
         harm: f64::NEG_INFINITY,
     };
-    let (Some(own), Some(other)) = (own, other) else { return nothing };
-    let pairs = pairs(own, other);
+    let Some(other) = other else { return nothing };
+    let pairs = own.pairs(other);
+    if pairs.is_empty() {
+        return nothing;
+    }
     let ratio = stats::paired_ratio(&pairs);
     let (excess, gain): (Vec<f64>, Vec<f64>) = pairs.iter().map(|pair| differences(*pair, margin)).unzip();
     let p = p_above_zero(&excess);
@@ -169,16 +181,6 @@ fn beside(baseline: &str, own: Option<&Measurement>, other: Option<&Measurement>
         harm: harm(&pairs, margin),
         ..nothing
     }
-}
-
-/// The values of runs with the same seed, else of the same repeat.
-fn pairs(own: &Measurement, other: &Measurement) -> Vec<(f64, f64)> {
-    if own.seeds.len() != own.values.len() || other.seeds.len() != other.values.len() {
-        return own.values.iter().copied().zip(other.values.iter().copied()).collect();
-    }
-    let others: BTreeMap<u64, f64> = other.seeds.iter().copied().zip(other.values.iter().copied()).collect();
-    let pair = |(seed, value): (&u64, &f64)| Some((*value, *others.get(seed)?));
-    own.seeds.iter().zip(&own.values).filter_map(pair).collect()
 }
 
 /// What the candidate has beyond what is allowed, and beyond the baseline. Positive is bad.

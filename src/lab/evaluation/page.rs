@@ -18,11 +18,12 @@ const WORDS: [(Word, &str); 6] = [
 
 /// The table of all criteria.
 pub fn overview(evaluation: &Evaluation) -> Vec<Element> {
-    let Evaluation { candidate, baselines, criteria, .. } = evaluation;
+    let Evaluation { baselines, criteria, .. } = evaluation;
+    let subject = evaluation.subject();
     vec![
-        Element::Title(format!("RFC 9743 for {candidate}")),
+        Element::Title(format!("RFC 9743 for {subject}")),
         Element::Claim(format!(
-            "{candidate} beside {} in the Linux kernel's TCP, in virtual time.",
+            "{subject} beside {} in the Linux kernel's TCP, in virtual time.",
             baselines.join(" and ")
         )),
         Element::Sentence(tally(criteria)),
@@ -68,6 +69,11 @@ fn table_of_criteria(evaluation: &Evaluation) -> Table {
         let value = |one: &JudgedCriterion| others(&worst(one)?, index);
         columns.push(Column::of(baseline.clone(), Role::Number, criteria, value).detail());
     }
+    if criteria.iter().any(|one| one.witness.is_some()) {
+        columns.push(Column::of("ratio on a real kernel", Role::Number, criteria, |one| {
+            ratio(one.witness.as_ref()?.cell.as_ref()?)
+        }));
+    }
     let rows = criteria.iter().map(|one| TableRow {
         verdict: colour(one.word),
         reason: one.why.clone(),
@@ -95,6 +101,13 @@ fn section(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Vec<Element>
             count(all, "cell"),
             worst.name()
         )));
+    }
+    if let Some(witness) = &criterion.witness {
+        parts.push(Element::Sentence(match witness.cell.as_ref().and_then(ratio) {
+            Some(ratio) => format!("On the real kernel of this host, three runs of the worst cell give {ratio}."),
+            None if witness.why.is_empty() => "The real kernel of this host gives no ratio.".to_owned(),
+            None => format!("The real kernel of this host cannot run the worst cell: {}.", witness.why),
+        }));
     }
     let mut reasons: Vec<(String, String)> = Vec::new();
     for cell in cells {
@@ -154,6 +167,7 @@ fn properties(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
 fn methods(evaluation: &Evaluation) -> Vec<Element> {
     let Evaluation { candidate, digest, baselines, runs, runs_again, seeds: [first, second], kernel, tools, .. } =
         evaluation;
+    let set: String = evaluation.settings.iter().map(|setting| format!(" --set {setting}")).collect();
     let only: String = evaluation.only.iter().map(|section| format!(" --only {section}")).collect();
     let words = WORDS.map(|(word, meaning)| (word.to_string(), meaning.to_owned()));
     let mut facts = vec![
@@ -164,6 +178,10 @@ fn methods(evaluation: &Evaluation) -> Vec<Element> {
         ),
     ];
     facts.extend(digest.iter().map(|digest| (candidate.clone(), digest.clone())));
+    if !evaluation.shipped.is_empty() {
+        let said = "figures that tccc carries, because it would measure the same (`--afresh` does)";
+        facts.push((evaluation.shipped.join(", "), said.to_owned()));
+    }
     facts.extend(tools.iter().map(|(name, value)| (name.clone(), value.clone())));
     vec![
         Element::Heading { id: "", text: "Methods".to_owned() },
@@ -180,7 +198,7 @@ fn methods(evaluation: &Evaluation) -> Vec<Element> {
         ),
         Element::Facts(facts),
         Element::Sentence("The same numbers, to the last digit, on any machine with this program:".to_owned()),
-        Element::Code(format!("tccc evaluate {candidate} --against {} --runs {runs}{only}\n", baselines.join(","))),
+        Element::Code(format!("tccc evaluate {candidate}{set} --against {} --runs {runs}{only}\n", baselines.join(","))),
     ]
 }
 

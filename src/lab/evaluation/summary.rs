@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::judge::{self, Beside, JudgedCell, Word};
+use super::figures::QuestionFigures;
+use super::judge::{self, Beside, Figures, JudgedCell, Word};
 use super::questions::{NotMeasured, Question, section};
-use crate::report::{CheckVerdict, Report, ReportCheck};
-use crate::scenario::VARIANT;
+use crate::report::{CheckVerdict, ReportCheck};
 
 /// The form of the JSON document.
 pub const EVALUATION_SCHEMA: u32 = 1;
@@ -20,6 +20,9 @@ pub struct Evaluation {
     pub candidate: String,
     /// Digest of its object.
     pub digest: Option<String>,
+    /// Its tunables that differ from the defaults, such as `hystart=2`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     pub baselines: Vec<String>,
     /// Sections of the criteria; empty for all.
     pub only: Vec<String>,
@@ -27,6 +30,8 @@ pub struct Evaluation {
     pub runs: u32,
     /// Runs of the worst cell of each criterion, on fresh seeds.
     pub runs_again: u32,
+    /// Baselines whose figures of the first measurement this program carries, at least for one question.
+    pub shipped: Vec<String>,
     /// Seeds of the first measurement and of the repetition.
     pub seeds: [u64; 2],
     /// `uname -r` of the guest, and the tools with their digests.
@@ -45,11 +50,23 @@ pub struct JudgedCriterion {
     pub why: String,
     /// The worst cell of the first measurement, measured again on fresh seeds. It decides.
     pub worst: Option<JudgedCell>,
+    /// The worst cell on a real kernel, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Witness>,
     /// Cells that are worse in the first measurement, by Holm's procedure over the criterion.
     pub worse_cells: usize,
     pub cells: Vec<JudgedCell>,
     pub properties: Vec<JudgedProperty>,
     pub questions: Vec<String>,
+}
+
+/// The worst cell of a criterion on a real kernel.
+#[derive(Debug, Clone, Serialize)]
+pub struct Witness {
+    pub cell: Option<JudgedCell>,
+    /// Why that kernel cannot run it; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// A property of a trace at one point of the sweep, for the candidate.
@@ -64,10 +81,30 @@ pub struct JudgedProperty {
 /// What was measured for one question.
 pub struct Measured<'q> {
     pub question: &'q Question,
-    /// `None` without a finished run.
-    pub report: Option<Report>,
+    pub first: OfAlgorithms,
     /// The worst cell on fresh seeds, if it was measured again.
-    pub again: Option<Report>,
+    pub again: Option<OfAlgorithms>,
+    /// The candidate's checks.
+    pub checks: Vec<ReportCheck>,
+}
+
+/// The figures of one question.
+#[derive(Debug, Clone, Default)]
+pub struct OfAlgorithms {
+    /// `None` without a finished run.
+    pub own: Option<QuestionFigures>,
+    /// Shape: in the order of the baselines.
+    pub others: Vec<(String, Option<QuestionFigures>)>,
+}
+
+impl Evaluation {
+    /// Its name and settings: `bpf_cubic with hystart=2`.
+    pub fn subject(&self) -> String {
+        if self.settings.is_empty() {
+            return self.candidate.clone();
+        }
+        format!("{} with {}", self.candidate, self.settings.join(", "))
+    }
 }
 
 impl JudgedProperty {
@@ -78,52 +115,42 @@ impl JudgedProperty {
 }
 
 impl Measured<'_> {
-    fn cells(&self, report: Option<&Report>, candidate: &str, baselines: &[String]) -> Vec<JudgedCell> {
-        let cells = |report| judge::cells(report, &self.question.scenario.margins, candidate, baselines);
-        report.map(cells).unwrap_or_default()
+    fn cells(&self, figures: &OfAlgorithms) -> Vec<JudgedCell> {
+        let Some(own) = &figures.own else { return Vec::new() };
+        let figures = Figures { question: self.question.name, own, others: &figures.others };
+        judge::cells(figures, &self.question.scenario.margins)
     }
 
-    fn properties(&self, candidate: &str, baselines: &[String]) -> Vec<JudgedProperty> {
-        let variant = |check: &ReportCheck| check.at.get(VARIANT).cloned().unwrap_or_default();
-        let is_same = |one: &ReportCheck, other: &ReportCheck| {
-            let others = |check: &ReportCheck| {
-                check.at.iter().filter(|(name, _)| *name != VARIANT).map(|(_, value)| value.clone()).collect::<Vec<_>>()
-            };
-            one.name == other.name && others(one) == others(other)
-        };
-        let all = || self.report.iter().flat_map(|report| &report.checks);
-        let own = all().filter(|check| variant(check) == candidate);
+    fn properties(&self) -> Vec<JudgedProperty> {
         let property = |check: &ReportCheck| {
-            let others = all().filter(|other| is_same(check, other));
-            let failed = others.filter(|other| other.verdict == CheckVerdict::DoesNotHold).map(variant);
-            JudgedProperty {
-                question: self.question.name.to_owned(),
-                check: check.clone(),
-                fails_for: failed.filter(|name| baselines.contains(name)).collect(),
-            }
+            let mut check = check.clone();
+            check.at.remove(&check.series);
+            let is_broken = |figures: &QuestionFigures| {
+                figures.broken.iter().any(|broken| broken.name == check.name && broken.at == check.at)
+            };
+            let others = self.first.others.iter();
+            let fails_for = others.filter(|(_, figures)| figures.as_ref().is_some_and(is_broken));
+            let fails_for = fails_for.map(|(name, _)| name.clone()).collect();
+            JudgedProperty { question: self.question.name.to_owned(), fails_for, check }
         };
-        own.map(property).collect()
+        self.checks.iter().map(property).collect()
     }
 }
 
 /// Groups what was measured by criterion, sorted by section, and adds what has no experiment.
-pub fn criteria(
-    measured: &[Measured<'_>],
-    candidate: &str,
-    baselines: &[String],
-    others: Vec<NotMeasured>,
-) -> Vec<JudgedCriterion> {
+pub fn criteria(measured: &[Measured<'_>], others: Vec<NotMeasured>) -> Vec<JudgedCriterion> {
     let mut groups: BTreeMap<(Vec<u32>, &str), Vec<&Measured<'_>>> = BTreeMap::new();
     for one in measured {
         groups.entry((order(one.question.criterion()), one.question.criterion())).or_default().push(one);
     }
     let mut criteria: Vec<JudgedCriterion> =
-        groups.into_iter().map(|((_, name), group)| criterion(name, &group, candidate, baselines)).collect();
+        groups.into_iter().map(|((_, name), group)| criterion(name, &group)).collect();
     criteria.extend(others.into_iter().map(|NotMeasured { name, word, why }| JudgedCriterion {
         name,
         word,
         why,
         worst: None,
+        witness: None,
         worse_cells: 0,
         cells: Vec::new(),
         properties: Vec::new(),
@@ -140,18 +167,18 @@ fn order(criterion: &str) -> Vec<u32> {
     std::iter::once(document).chain(numbers).collect()
 }
 
-fn criterion(name: &str, group: &[&Measured<'_>], candidate: &str, baselines: &[String]) -> JudgedCriterion {
-    let cells: Vec<JudgedCell> =
-        group.iter().flat_map(|one| one.cells(one.report.as_ref(), candidate, baselines)).collect();
-    let properties: Vec<JudgedProperty> = group.iter().flat_map(|one| one.properties(candidate, baselines)).collect();
+fn criterion(name: &str, group: &[&Measured<'_>]) -> JudgedCriterion {
+    let cells: Vec<JudgedCell> = group.iter().flat_map(|one| one.cells(&one.first)).collect();
+    let properties: Vec<JudgedProperty> = group.iter().flat_map(|one| one.properties()).collect();
+    let baselines = group.iter().map(|one| one.first.others.len()).max().unwrap_or_default();
     let worst = judge::worst(&cells).cloned();
     let again = |worst: &JudgedCell| {
-        let all = group.iter().flat_map(|one| one.cells(one.again.as_ref(), candidate, baselines));
+        let all = group.iter().flat_map(|one| one.again.iter().flat_map(|again| one.cells(again)));
         all.into_iter()
             .find(|cell| cell.question == worst.question && cell.metric == worst.metric && cell.at == worst.at)
     };
     let decisive = worst.as_ref().map(|worst| again(worst).unwrap_or_else(|| worst.clone()));
-    let broken = properties.iter().find(|property| property.is_broken(baselines.len()));
+    let broken = properties.iter().find(|property| property.is_broken(baselines));
     let (word, why) = match (broken, &decisive) {
         (Some(property), _) => (Word::Worse, format!("{}: {}", property.check.title(), property.check.reason)),
         (None, Some(cell)) => (cell.word, sentence(cell)),
@@ -166,6 +193,7 @@ fn criterion(name: &str, group: &[&Measured<'_>], candidate: &str, baselines: &[
         why,
         worse_cells: judge::worse_among(&cells).len(),
         worst: decisive,
+        witness: None,
         cells,
         properties,
         questions: group.iter().map(|one| one.question.name.to_owned()).collect(),

@@ -10,23 +10,14 @@ fn at_most(most: f64, negligible: Option<f64>) -> MarginSpec {
     MarginSpec { metric: "lost_pkts".to_owned(), at_most: Some(most), at_least: None, negligible, why }
 }
 
-/// Without the intervals, which take long to compute.
-fn measured(values: Vec<f64>) -> Measurement {
-    Measurement {
-        n: values.len(),
-        mean: stats::mean(&values).unwrap(),
-        ci95: None,
-        ci95_kind: None,
-        median: 0.0,
-        median_ci95: None,
-        values,
-        seeds: Vec::new(),
-        cut_off: 0,
-    }
+fn figures(values: Vec<f64>) -> CellFigures {
+    let values = values.into_iter().map(Some).collect();
+    CellFigures { metric: "lost_pkts".to_owned(), at: At::new(), values }
 }
 
+/// Without the measurement, whose intervals take long to compute.
 fn judged(own: Vec<f64>, other: Vec<f64>, margin: &MarginSpec) -> JudgedCell {
-    let beside = beside("reno", Some(&measured(own)), Some(&measured(other)), margin);
+    let beside = beside("reno", &figures(own), Some(&figures(other)), margin);
     JudgedCell {
         question: String::new(),
         metric: String::new(),
@@ -76,10 +67,9 @@ fn what_is_negligible_is_no_worse_even_beside_nothing() {
 }
 
 #[test]
-fn runs_are_paired_by_seed() {
-    let of_seeds = |values: &[f64], seeds: &[u64]| Measurement { seeds: seeds.to_vec(), ..measured(values.to_vec()) };
-    let own = of_seeds(&[1.0, 2.0, 3.0], &[7, 8, 9]);
-    assert_eq!(pairs(&own, &of_seeds(&[30.0, 10.0], &[9, 7])), [(1.0, 10.0), (3.0, 30.0)]);
+fn runs_are_paired_by_their_number() {
+    let own = CellFigures { values: vec![Some(1.0), None, Some(3.0), Some(4.0)], ..figures(Vec::new()) };
+    assert_eq!(own.pairs(&figures(vec![10.0, 20.0, 30.0])), [(1.0, 10.0), (3.0, 30.0)]);
 }
 
 #[test]

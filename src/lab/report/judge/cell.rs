@@ -160,6 +160,9 @@ pub struct Measurement {
     /// Seed of each run; empty if unknown. Runs with the same seed have the same random losses in every engine.
     #[serde(skip)]
     pub seeds: Vec<u64>,
+    /// Number of each run among the repeats of its cell; empty if unknown.
+    #[serde(skip)]
+    pub repeats: Vec<u32>,
     /// Runs that ended before the event that the metric waits for. If there are any, mean and median are lower bounds.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: usize,
@@ -178,6 +181,7 @@ impl Measurement {
             median_ci95: interval::median_interval(&values),
             values,
             seeds: Vec::new(),
+            repeats: Vec::new(),
             cut_off,
         })
     }

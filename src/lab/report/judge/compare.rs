@@ -296,7 +296,11 @@ impl<'a> Comparison<'a> {
 fn measured(samples: &[Sample]) -> Option<Measurement> {
     let cut_off = samples.iter().filter(|sample| sample.value.cut_off).count();
     let measured = Measurement::of(samples.iter().map(|sample| sample.value.value).collect(), cut_off)?;
-    Some(Measurement { seeds: samples.iter().map(|sample| sample.seed).collect(), ..measured })
+    Some(Measurement {
+        seeds: samples.iter().map(|sample| sample.seed).collect(),
+        repeats: samples.iter().map(|sample| sample.repeat).collect(),
+        ..measured
+    })
 }
 
 /// Pairs values of the same repeat and seed.

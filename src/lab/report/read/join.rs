@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
 use super::blocks::SortedBlocks;
 use super::directory::{ResultDir, no_finished_run};
 use super::scenarios::Scenarios;
+use crate::scenario::Scenario;
 use shared::failure::{Failure, FailureKind};
 use shared::model::notice::Notice;
 use shared::model::run::{At, Engine, HostRecord, Machine, RunStatus};
@@ -44,6 +46,34 @@ pub fn read_all(paths: &[PathBuf], may_mix: bool) -> Result<(Vec<ResultDir>, Vec
         groups.add(directory, may_mix)?;
     }
     Ok((groups.all.into_iter().map(|group| group.whole(&sorted)).collect(), left_out))
+}
+
+/// Reads directories with the same experiment for one variant each, as one directory of the scenario with this text, which
+/// has all of these variants. The first has the files that the scenario names.
+///
+/// None: the first has no finished run.
+///
+/// # Errors
+/// As [`ResultDir::read`]; mistakes in the scenario.
+pub fn of_variants(text: &str, paths: &[PathBuf]) -> Result<Option<ResultDir>> {
+    let mut scenarios = Scenarios::default();
+    let mut read = |path: &PathBuf| {
+        if path.join("plan.json").exists() { ResultDir::read(path, &mut scenarios) } else { Ok(None) }
+    };
+    let Some((first, others)) = paths.split_first() else { return Ok(None) };
+    let Some(mut joined) = read(first)? else { return Ok(None) };
+    let file = first.join("scenario.toml").display().to_string();
+    let parsed = Scenario::parse(&file, text).map_err(Failure::from)?;
+    let Scenario { name, seed, .. } = &*joined.scenario;
+    joined.scenario = Arc::new(Scenario { name: name.clone(), seed: *seed, ..parsed });
+    for path in others {
+        let Some(other) = read(path)? else { continue };
+        joined.parts.extend(other.parts);
+        joined.host.algorithms.extend(other.host.algorithms);
+        joined.runs.extend(other.runs);
+        joined.notices.extend(other.notices);
+    }
+    Ok(Some(joined))
 }
 
 /// Identity of an experiment: scenario text and seed, link, network and profile, and engine.

@@ -1,0 +1,160 @@
+//! The folder of an evaluation.
+//!
+//! Each algorithm has its runs of each question in a directory of its own, so that another candidate needs only its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::Args;
+use lab::evaluation::Question;
+use lab::report::{self, Report};
+use shared::failure::Failure;
+use shared::sanitize::shown;
+
+const SOURCE: &str = ".bpf.c";
+/// The line of a flow that runs the evaluated algorithm.
+const FLOW: &str = "algorithm = \"$variant\"\n";
+
+/// The reports of a question, of the first measurement and of the repetition.
+pub type FirstAndAgain = [Option<Report>; 2];
+
+/// An algorithm in one question.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    pub question: &'a Question,
+    pub algorithm: &'a str,
+}
+
+/// Where an evaluation is.
+pub struct Place {
+    pub out: PathBuf,
+    /// The name of its variant.
+    pub candidate: String,
+    /// Its source, if it is a file.
+    pub source: Option<PathBuf>,
+    against: Vec<String>,
+    /// The candidate's tunables and their values.
+    settings: Vec<(String, String)>,
+}
+
+impl Place {
+    /// # Errors
+    /// The file cannot be read; the candidate is one of its baselines; an algorithm is named twice.
+    pub fn new(args: &Args) -> Result<Place> {
+        let source = args.algorithm.ends_with(SOURCE).then(|| PathBuf::from(&args.algorithm));
+        if let Some(file) = &source {
+            fs::metadata(file).with_context(|| format!("read \"{}\"", file.display()))?;
+        }
+        let name = source.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let candidate = name.unwrap_or_else(|| args.algorithm.clone());
+        let mut all = args.against.clone();
+        all.push(candidate.clone());
+        if let Some((_, twice)) = all.iter().enumerate().find(|(index, name)| all[..*index].contains(name)) {
+            let what = format!("\"{}\" would be compared with itself", shown(twice));
+            return Err(Failure::usage(what).hint("name other algorithms with `--against`").into());
+        }
+        let settings = args.settings.iter().map(|text| setting(text)).collect::<Result<Vec<_>, Failure>>()?;
+        let folder = [
+            &["evaluate", candidate.trim_end_matches(SOURCE)],
+            &*args.settings.iter().map(String::as_str).collect::<Vec<_>>(),
+        ]
+        .concat();
+        let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(folder.join("-")));
+        Ok(Place { out, candidate, source, against: args.against.clone(), settings })
+    }
+
+    /// The candidate, then the baselines.
+    pub fn algorithms(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.candidate).chain(&self.against).map(String::as_str)
+    }
+
+    pub fn baselines(&self) -> impl Iterator<Item = &str> {
+        self.against.iter().map(String::as_str)
+    }
+
+    /// The candidate's name in this host's kernel, if it is loaded.
+    pub fn loaded(&self) -> &str {
+        self.candidate.trim_end_matches(SOURCE)
+    }
+
+    pub fn scenario(&self, folder: &Path, part: &Part<'_>) -> PathBuf {
+        folder.join("scenarios").join(part.algorithm).join(format!("{}.toml", part.question.name))
+    }
+
+    pub fn runs(&self, part: &Part<'_>) -> PathBuf {
+        self.out.join("runs").join(part.algorithm).join(part.question.name)
+    }
+
+    pub fn again(&self, part: &Part<'_>) -> PathBuf {
+        self.out.join("again").join(part.algorithm).join(part.question.name)
+    }
+
+    pub fn witness(&self, part: &Part<'_>) -> PathBuf {
+        self.out.join("witness/runs").join(part.algorithm).join(part.question.name)
+    }
+
+    /// Writes the scenarios, and the candidate's source beside its own.
+    pub fn write(&self, folder: &Path, parts: &[Part<'_>]) -> Result<()> {
+        for part in parts {
+            let file = self.scenario(folder, part);
+            let beside = file.parent().unwrap_or(folder);
+            fs::create_dir_all(beside).with_context(|| format!("make \"{}\"", beside.display()))?;
+            if let Some(source) = self.source.as_ref().filter(|_| part.algorithm == self.candidate) {
+                fs::copy(source, beside.join(&self.candidate))
+                    .with_context(|| format!("copy \"{}\"", source.display()))?;
+            }
+            let mut text = part.question.over(&[part.algorithm])?;
+            if part.algorithm == self.candidate {
+                text = self.with_settings(&text);
+            }
+            fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A question's text in which the candidate's flows have its tunables.
+    fn with_settings(&self, text: &str) -> String {
+        let one = |(name, value): &(String, String)| format!("{name} = \"{value}\"");
+        let all = self.settings.iter().map(one).collect::<Vec<String>>().join(", ");
+        if all.is_empty() { text.to_owned() } else { text.replace(FLOW, &format!("{FLOW}tunables = {{ {all} }}\n")) }
+    }
+
+    /// Whether the figures are those of the algorithm's code alone.
+    pub fn has_defaults(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    pub fn put(&self, name: &str, text: &str) -> Result<()> {
+        let file = self.out.join(name);
+        fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))
+    }
+
+    /// One report of all algorithms with runs in a question. None: the candidate has no finished run.
+    pub fn report(&self, question: &Question, place: fn(&Place, &Part<'_>) -> PathBuf) -> Result<Option<Report>> {
+        let part = |algorithm| Part { question, algorithm };
+        let mut algorithms: Vec<&str> = self.algorithms().collect();
+        algorithms.retain(|algorithm| place(self, &part(algorithm)).exists());
+        let directories: Vec<PathBuf> = algorithms.iter().map(|algorithm| place(self, &part(algorithm))).collect();
+        if algorithms.first() != Some(&self.candidate.as_str()) {
+            return Ok(None);
+        }
+        algorithms.rotate_left(1); // the first of a report is its baseline
+        report::load_variants(&question.over(&algorithms)?, &directories)
+    }
+}
+
+/// # Errors
+/// The text is not `TUNABLE=VALUE`, or has another character than such a name and number.
+fn setting(text: &str) -> Result<(String, String), Failure> {
+    let is_plain =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    match text.split_once('=') {
+        Some((name, value)) if is_plain(name) && is_plain(value) => Ok((name.to_owned(), value.to_owned())),
+        _ => {
+            let failure = Failure::usage(format!("cannot read \"{}\": it is not TUNABLE=VALUE", shown(text)));
+            Err(failure.hint("`tccc show ID` lists the tunables"))
+        }
+    }
+}
