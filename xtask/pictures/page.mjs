@@ -1,14 +1,15 @@
-// Pictures of the page of `tccc serve` over a recording, in both colour schemes, and of `tccc top`: `cargo xtask pictures` runs
-// this.
+// Pictures of the page of `tccc serve` over a recording and of a report of `tccc evaluate`, in both colour schemes, and of
+// `tccc top`: `cargo xtask pictures` runs this.
 
 import { writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 import { serve } from "../../tests/web/server.mjs";
 import { pictureOfTop } from "./top.mjs";
 
-const { TCCC, RECORDING, PICTURES, PACKAGES } = process.env;
+const { TCCC, RECORDING, REPORT, PICTURES, PACKAGES } = process.env;
 const puppeteer = createRequire(join(PACKAGES, "x.js"))("puppeteer-core");
 const SIZE = { width: 1280, height: 740 };
 const SOON_MS = 60_000;
@@ -51,6 +52,8 @@ try {
     await page.waitForFunction(() => document.querySelector("dl dd")?.textContent !== "");
     await new Promise((done) => setTimeout(done, 500));
     await writeFile(join(PICTURES, `serve-${scheme}.png`), await page.screenshot());
+    await page.goto(pathToFileURL(REPORT));
+    await writeFile(join(PICTURES, `evaluate-${scheme}.png`), await page.screenshot());
     await page.close();
   }
   await pictureOfTop(await browser.newPage(), process.env);

@@ -7,6 +7,7 @@ mod ci;
 mod count;
 mod demo;
 mod dist;
+mod evaluate;
 mod fleet;
 mod fmt;
 mod fuzz;
@@ -74,6 +75,8 @@ enum Task {
     Results(results::Arguments),
     /// Measure each algorithm's effect on its neighbours and on difficult paths; write the table that tccc shows
     Risk(risk::Arguments),
+    /// Evaluate algorithms by RFC 9743; write the figures that tccc carries, a page for each and the known offenders
+    Evaluate(evaluate::Arguments),
     /// Run a command under another kernel, in a virtual machine
     Vm(vm::Arguments),
     /// Run the tests of the kernel ring under several kernels; print a table of algorithms and kernels
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Task::Virtual(arguments) => guest::run(&arguments),
         Task::Results(arguments) => results::run(&arguments),
         Task::Risk(arguments) => risk::run(&arguments),
+        Task::Evaluate(arguments) => evaluate::run(&arguments),
         Task::Vm(arguments) => vm::run(&arguments),
         Task::VmMatrix(arguments) => vm::matrix::run(&arguments),
         Task::VmBoot(arguments) => vm::boot::run(&arguments),
