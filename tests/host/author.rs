@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{check, needs, shorten_waits, tccc};
+use crate::common::{TCCC, check, needs, shorten_waits, tccc};
 use crate::compile::in_tree;
 use serde_json::Value;
 use tccc::catalog;
@@ -82,6 +82,24 @@ fn template_runs_in_virtual_time_beside_reno() {
     check(0, tccc().args(["report", "results", "-o", "csv"]).current_dir(&mine))
         .stdout_has("mine.bpf.c")
         .stdout_has("goodput");
+}
+
+#[test]
+fn template_is_evaluated_by_make() {
+    let folder = new();
+    let make = |program: &str, words: &[&str]| {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(folder.path().join("mine")).args(words).env("TCCC", program);
+        check(0, &mut make).stdout()
+    };
+    let flags = "FLAGS=--only 5.1.1 --runs 3 --dry-run";
+    let said = make("./my-tccc", &["-n", "evaluate", flags]);
+    assert!(said.contains("\n./my-tccc evaluate mine.bpf.c --only 5.1.1 --runs 3 --dry-run\n"), "{said}");
+    let said = make(TCCC, &["evaluate", flags]);
+    assert!(said.contains("e01-collapse-loss") && said.contains("nothing was changed"), "{said}");
+    // The options of the evaluation are not the compiler's.
+    let said = make("tccc", &["-n", "mine.bpf.o", flags]);
+    assert!(said.contains(" -target bpf ") && !said.contains("--only"), "{said}");
 }
 
 #[test]

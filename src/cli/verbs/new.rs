@@ -44,6 +44,7 @@ impl Args {
         writeln!(out, "  compile it   make -C {folder}")?;
         writeln!(out, "  check it     tccc check {file}")?;
         writeln!(out, "  run it       tccc run {folder}/{id}.toml --engine virtual")?;
+        writeln!(out, "  evaluate it  make -C {folder} evaluate FLAGS=\"--quick --only 5\"")?;
         writeln!(out, "  load it      tccc load {folder}/{id}.bpf.o")?;
         Ok(())
     }
