@@ -15,6 +15,7 @@ mod compile;
 mod dctcp;
 mod declaration_mistakes;
 mod evaluate;
+mod evaluate_in_ci;
 mod explain;
 mod fleet;
 mod fuzz;
