@@ -244,6 +244,9 @@ fn refusal(file: &str, said: &str, refused: &Refused) -> Failure {
         Some(name) => {
             failure.hint(format!("\"{name}\" is a macro of the kernel: give your own \"{name}\" another name"))
         }
+        None if failure.what.contains(": No such file or directory") => {
+            failure.hint("virtual time has only tccc's own headers: move the text of yours into the file")
+        }
         None => failure.hint(format!("`tccc check {file}` finds this too")),
     }
 }
