@@ -16,8 +16,8 @@ use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results};
 use lab::cost::Jobs;
 use lab::evaluation::{
-    self, AlgorithmFigures, EVALUATION_SCHEMA, Evaluation, FIGURES_SCHEMA, Measured, OfAlgorithms, Question,
-    QuestionFigures, Witness, Word,
+    self, AlgorithmFigures, EVALUATION_SCHEMA, Evaluation, FIGURES_SCHEMA, JudgedCriterion, Measured, OfAlgorithms,
+    Question, QuestionFigures, Witness, Word,
 };
 use lab::report::{self, Report, ReportCheck, ReportFormat, drawing};
 use lab::work::interrupted;
@@ -28,8 +28,8 @@ use shared::units::format_duration;
 
 /// Runs of each cell with `--quick`, by default, and with `--full`.
 const RUNS: [u32; 3] = [5, 10, 30];
-/// Seeds of the first measurement, and of the repetition of the worst cells.
-const SEEDS: [u64; 2] = [2026, 2027];
+/// Seed of the first measurement, if none is given. The repetition of the worst cells has the next one.
+const SEED: u64 = 2026;
 /// How many times more runs the repetition has, because it decides.
 const AGAIN: u32 = 2;
 
@@ -42,7 +42,8 @@ const AGAIN: u32 = 2;
 ///
 /// The folder then has report.html, report.md for an Internet-Draft with its first table in overview.md, report.json,
 /// figures.json with the judged values, and a page with all runs of each experiment. Ctrl-C keeps what is done, and the same command continues. The same program
-/// gives the same numbers on any machine, so it carries those of the usual baselines.
+/// gives the same numbers on any machine, so it carries those of the usual baselines. Most of the folder is the events of
+/// the runs, some 2 GB with --quick; delete it when you have read the report.
 ///
 /// Example: `tccc evaluate mine.bpf.c --quick --only 5.1`
 #[derive(Debug, clap::Args)]
@@ -65,6 +66,9 @@ pub struct Args {
     /// Runs of each cell [default: 10]; three are the fewest that give an interval
     #[arg(long, value_name = "N", group = "number", value_parser = clap::value_parser!(u32).range(3..=1000))]
     runs: Option<u32>,
+    /// Seed of everything random; the worst cells are repeated with the next one
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
     /// Only criteria of this section, such as 5.1.3 or 5; may be repeated
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
@@ -124,15 +128,18 @@ impl Args {
         if stop.is_asked() {
             return first.map_err(continued);
         }
-        let again = self.repeat_worst(&place, &questions, &stop);
+        let reports =
+            questions.iter().map(|question| place.report(question, Place::runs)).collect::<Result<Vec<_>>>()?;
+        let criteria = self.criteria(&place, &questions, &reports)?;
+        let again = self.repeat_worst(&place, &questions, &criteria, &stop);
         if stop.is_asked() {
             return again.map_err(continued);
         }
-        let witnessed = if self.witness { self.ask_witness(&place, &questions, &stop)? } else { Vec::new() };
+        let witnessed = if self.witness { self.ask_witness(&place, &questions, criteria, &stop)? } else { Vec::new() };
         if stop.is_asked() {
             return Err(continued(interrupted()));
         }
-        let written = self.finish(&place, &questions, witnessed);
+        let written = self.finish(&place, &questions, reports, witnessed);
         first.and(again).and(written)
     }
 
@@ -150,11 +157,16 @@ impl Args {
         Ok(parts)
     }
 
+    /// Of the first measurement, and of the repetition of the worst cells.
+    fn seeds(&self) -> [u64; 2] {
+        [self.seed, self.seed.wrapping_add(1)]
+    }
+
     fn shipped(&self, question: &Question, algorithm: &str) -> Result<Option<QuestionFigures>> {
         if self.afresh {
             return Ok(None);
         }
-        evaluation::shipped_in(question, algorithm, SEEDS[0], self.number())
+        evaluation::shipped_in(question, algorithm, self.seed, self.number())
     }
 
     fn number(&self) -> u32 {
@@ -193,7 +205,7 @@ impl Args {
             out: None,
             jobs: self.jobs,
             runs: Some(self.number()),
-            seed: Some(SEEDS[0]),
+            seed: Some(self.seed),
             only: Vec::new(),
             perturb: None,
             shard: None,
@@ -211,19 +223,32 @@ impl Args {
         }
     }
 
+    /// The criteria by the first measurement alone.
+    fn criteria(
+        &self,
+        place: &Place,
+        questions: &[Question],
+        reports: &[Option<Report>],
+    ) -> Result<Vec<JudgedCriterion>> {
+        let both: Vec<FirstAndAgain<'_>> = reports.iter().map(|report| [report.as_ref(), None]).collect();
+        Ok(evaluation::criteria(&self.measured(place, questions, &both)?, Vec::new()))
+    }
+
     /// Measures the worst cell of each criterion on fresh seeds.
-    fn repeat_worst(&self, place: &Place, questions: &[Question], stop: &Stop) -> Result<()> {
-        let reports = questions.iter().map(|question| Ok([place.report(question, Place::runs)?, None]));
-        let reports = reports.collect::<Result<Vec<FirstAndAgain>>>()?;
-        let first = self.measured(place, questions, &reports)?;
-        for criterion in evaluation::criteria(&first, Vec::new()) {
-            let Some(worst) = criterion.worst else { continue };
+    fn repeat_worst(
+        &self,
+        place: &Place,
+        questions: &[Question],
+        criteria: &[JudgedCriterion],
+        stop: &Stop,
+    ) -> Result<()> {
+        for worst in criteria.iter().filter_map(|criterion| criterion.worst.as_ref()) {
             let question = questions.iter().filter(|question| question.name == worst.question);
             let parts = question.flat_map(|question| place.algorithms().map(|algorithm| Part { question, algorithm }));
             let parts: Vec<Part<'_>> = parts.collect();
             place.write(&place.out, &parts)?;
             let call = run::Args {
-                seed: Some(SEEDS[1]),
+                seed: Some(self.seeds()[1]),
                 runs: Some(AGAIN * self.number()),
                 only: worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
                 ..self.call(place, &place.out, &parts)
@@ -242,14 +267,14 @@ impl Args {
         &self,
         place: &Place,
         questions: &'q [Question],
-        reports: &[FirstAndAgain],
+        reports: &[FirstAndAgain<'_>],
     ) -> Result<Vec<Measured<'q>>> {
-        let of = |(question, [first, again]): (&'q Question, &FirstAndAgain)| {
+        let of = |(question, [first, again]): (&'q Question, &FirstAndAgain<'_>)| {
             let figures = |report: &Report, seed: u64| self.figures(place, question, report, seed);
             let is_own = |check: &&ReportCheck| check.at.get(&check.series) == Some(&place.candidate);
             let checks = first.iter().flat_map(|report| report.checks.iter().filter(is_own).cloned()).collect();
-            let first = first.as_ref().map(|report| figures(report, SEEDS[0])).transpose()?.unwrap_or_default();
-            let again = again.as_ref().map(|report| figures(report, SEEDS[1])).transpose()?;
+            let first = first.map(|report| figures(report, self.seed)).transpose()?.unwrap_or_default();
+            let again = again.map(|report| figures(report, self.seeds()[1])).transpose()?;
             Ok(Measured { question, first, again, checks })
         };
         questions.iter().zip(reports).map(of).collect()
@@ -261,7 +286,7 @@ impl Args {
             let origin = if is_tuned { None } else { evaluation::origin(question, algorithm, seed)? };
             let origin = origin.unwrap_or_default();
             let figures = QuestionFigures::of(report, algorithm, question, origin);
-            let is_shipped = figures.cells.is_empty() && figures.broken.is_empty() && seed == SEEDS[0];
+            let is_shipped = figures.cells.is_empty() && figures.broken.is_empty() && seed == self.seed;
             if is_shipped { self.shipped(question, algorithm) } else { Ok(Some(figures)) }
         };
         let others = self.against.iter().map(|name| Ok((name.clone(), of(name)?))).collect::<Result<_>>()?;
@@ -269,13 +294,21 @@ impl Args {
     }
 
     /// Writes the reports and prints the table of criteria.
-    fn finish(&self, place: &Place, questions: &[Question], witnessed: Vec<(String, Witness)>) -> Result<()> {
-        let both = |question| Ok([place.report(question, Place::runs)?, place.report(question, Place::again)?]);
-        let reports = questions.iter().map(both).collect::<Result<Vec<FirstAndAgain>>>()?;
-        let measured = self.measured(place, questions, &reports)?;
-        let host = reports.iter().flatten().flatten().next().map(|report| report.host.clone());
-        for (question, reports) in questions.iter().zip(reports) {
-            let reports: Vec<Report> = reports.into_iter().flatten().collect();
+    fn finish(
+        &self,
+        place: &Place,
+        questions: &[Question],
+        first: Vec<Option<Report>>,
+        witnessed: Vec<(String, Witness)>,
+    ) -> Result<()> {
+        let again =
+            questions.iter().map(|question| place.report(question, Place::again)).collect::<Result<Vec<_>>>()?;
+        let both: Vec<FirstAndAgain<'_>> =
+            first.iter().zip(&again).map(|(first, again)| [first.as_ref(), again.as_ref()]).collect();
+        let measured = self.measured(place, questions, &both)?;
+        let host = both.iter().flatten().flatten().next().map(|report| report.host.clone());
+        for ((question, first), again) in questions.iter().zip(first).zip(again) {
+            let reports: Vec<Report> = first.into_iter().chain(again).collect();
             if !reports.is_empty() {
                 let page = report::render_all(&reports, ReportFormat::Html)?;
                 place.put(&format!("{}.html", question.name), &page)?;
@@ -332,7 +365,7 @@ impl Args {
             only: self.only.clone(),
             runs: self.number(),
             runs_again: AGAIN * self.number(),
-            seeds: SEEDS,
+            seeds: self.seeds(),
             shipped,
             kernel,
             tools,
@@ -390,6 +423,9 @@ fn broken(evaluation: &Evaluation) -> Option<Failure> {
         .map(|property| format!("{} ({})", property.check.title(), property.check.reason))
         .collect();
     let first = broken.first()?;
-    let what = format!("{} of the candidate do not hold: {first}", count(broken.len(), "property"));
-    Some(Failure::outside(what.replace("propertys", "properties")).hint("report.html has every run"))
+    let what = match broken.len() {
+        1 => format!("a property of the candidate does not hold: {first}"),
+        many => format!("{many} properties of the candidate do not hold, first: {first}"),
+    };
+    Some(Failure::outside(what).hint("report.html has every run"))
 }

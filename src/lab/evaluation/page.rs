@@ -6,6 +6,8 @@ use crate::report::drawing::{Caption, Column, Element, Role, Table, TableRow};
 use crate::report::{CheckVerdict, Measurement, Scale, Verdict};
 use shared::sanitize::count;
 
+const INTERVAL: &str = "95 % interval";
+
 /// What the words mean.
 const WORDS: [(Word, &str); 6] = [
     (Word::Better, "the whole interval is on the good side of every baseline"),
@@ -23,7 +25,7 @@ pub fn overview(evaluation: &Evaluation) -> Vec<Element> {
     vec![
         Element::Title(format!("RFC 9743 for {subject}")),
         Element::Claim(format!(
-            "{subject} beside {} in the Linux kernel's TCP, in virtual time.",
+            "Its criteria, by section: {subject} beside {} in the Linux kernel's TCP, in virtual time.",
             baselines.join(" and ")
         )),
         Element::Sentence(tally(criteria)),
@@ -37,8 +39,20 @@ pub fn document(evaluation: &Evaluation) -> Vec<Element> {
     for criterion in evaluation.criteria.iter().filter(|criterion| !criterion.questions.is_empty()) {
         parts.extend(section(evaluation, criterion));
     }
+    let others = evaluation.criteria.iter().filter(|criterion| criterion.questions.is_empty());
+    let others: Vec<(String, String)> =
+        others.map(|one| (short(&one.name).to_owned(), format!("{}. {}", one.word, one.why))).collect();
+    if !others.is_empty() {
+        parts.push(Element::Heading { id: "", text: "Without a measurement".to_owned() });
+        parts.push(Element::Facts(others));
+    }
     parts.extend(methods(evaluation));
     parts
+}
+
+/// A criterion without the document that most are from.
+fn short(criterion: &str) -> &str {
+    criterion.strip_prefix("RFC 9743, ").unwrap_or(criterion)
 }
 
 fn tally(criteria: &[JudgedCriterion]) -> String {
@@ -57,21 +71,26 @@ fn table_of_criteria(evaluation: &Evaluation) -> Table {
     let criteria = &evaluation.criteria;
     let worst = |criterion: &JudgedCriterion| criterion.worst.clone();
     let mut columns = vec![
-        Column::of("criterion", Role::Name, criteria, |one| Some(one.name.clone())),
+        Column::of("criterion", Role::Name, criteria, |one| Some(short(&one.name).to_owned())),
         Column::of("verdict", Role::Verdict, criteria, |one| Some(one.word.to_string())),
         Column::of("worst cell", Role::Word, criteria, |one| Some(worst(one)?.name())),
         Column::of("metric", Role::Word, criteria, |one| Some(worst(one)?.metric)),
         Column::of("ratio", Role::Number, criteria, |one| ratio(&worst(one)?)),
+        Column::of(INTERVAL, Role::Interval, criteria, |one| interval_of_ratio(&worst(one)?)),
         Column::of("allowed", Role::Number, criteria, |one| Some(allowed(&worst(one)?))),
-        Column::of(evaluation.candidate.clone(), Role::Number, criteria, |one| own(&worst(one)?)).detail(),
     ];
-    for (index, baseline) in evaluation.baselines.iter().enumerate() {
-        let value = |one: &JudgedCriterion| others(&worst(one)?, index);
-        columns.push(Column::of(baseline.clone(), Role::Number, criteria, value).detail());
+    for (algorithm, name) in evaluation.algorithms() {
+        let value = |one: &JudgedCriterion| value(&worst(one)?, algorithm);
+        let interval = |one: &JudgedCriterion| interval(&worst(one)?, algorithm);
+        columns.push(Column::of(name, Role::Number, criteria, value).detail());
+        columns.push(Column::of(INTERVAL, Role::Interval, criteria, interval).detail());
     }
     if criteria.iter().any(|one| one.witness.is_some()) {
         columns.push(Column::of("ratio on a real kernel", Role::Number, criteria, |one| {
             ratio(one.witness.as_ref()?.cell.as_ref()?)
+        }));
+        columns.push(Column::of(INTERVAL, Role::Interval, criteria, |one| {
+            interval_of_ratio(one.witness.as_ref()?.cell.as_ref()?)
         }));
     }
     let rows = criteria.iter().map(|one| TableRow {
@@ -104,7 +123,10 @@ fn section(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Vec<Element>
     }
     if let Some(witness) = &criterion.witness {
         parts.push(Element::Sentence(match witness.cell.as_ref().and_then(ratio) {
-            Some(ratio) => format!("On the real kernel of this host, three runs of the worst cell give {ratio}."),
+            Some(ratio) => {
+                let interval = witness.cell.as_ref().and_then(interval_of_ratio).unwrap_or_default();
+                format!("On the real kernel of this host, three runs of the worst cell give {ratio} ({interval}).")
+            }
             None if witness.why.is_empty() => "The real kernel of this host gives no ratio.".to_owned(),
             None => format!("The real kernel of this host cannot run the worst cell: {}.", witness.why),
         }));
@@ -134,12 +156,13 @@ fn table(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
         Column::of("cell", Role::Name, cells, |cell| Some(cell.name())),
         Column::of("metric", Role::Word, cells, |cell| Some(cell.metric.clone())),
         Column::of("verdict", Role::Verdict, cells, |cell| Some(cell.word.to_string())),
-        Column::of(evaluation.candidate.clone(), Role::Number, cells, own),
     ];
-    for (index, baseline) in evaluation.baselines.iter().enumerate() {
-        columns.push(Column::of(baseline.clone(), Role::Number, cells, |cell| others(cell, index)));
+    for (algorithm, name) in evaluation.algorithms() {
+        columns.push(Column::of(name, Role::Number, cells, |cell| value(cell, algorithm)));
+        columns.push(Column::of(INTERVAL, Role::Interval, cells, |cell| interval(cell, algorithm)));
     }
     columns.push(Column::of("ratio", Role::Number, cells, ratio));
+    columns.push(Column::of(INTERVAL, Role::Interval, cells, interval_of_ratio));
     let row = |cell: &JudgedCell| TableRow { verdict: colour(cell.word), ..TableRow::default() };
     Table::new(&anchor(criterion), Caption::default(), columns, cells.iter().map(row).collect())
 }
@@ -198,31 +221,39 @@ fn methods(evaluation: &Evaluation) -> Vec<Element> {
         ),
         Element::Facts(facts),
         Element::Sentence("The same numbers, to the last digit, on any machine with this program:".to_owned()),
-        Element::Code(format!("tccc evaluate {candidate}{set} --against {} --runs {runs}{only}\n", baselines.join(","))),
+        Element::Code(format!("tccc evaluate {candidate}{set} --against {} --runs {runs} --seed {first}{only}\n", baselines.join(","))),
     ]
 }
 
-fn own(cell: &JudgedCell) -> Option<String> {
-    cell.measured.as_ref().map(|measured| shown(cell, measured))
+/// Of the candidate with `None`, else of a baseline.
+fn measured(cell: &JudgedCell, algorithm: Option<usize>) -> Option<&Measurement> {
+    algorithm.map_or(cell.measured.as_ref(), |baseline| cell.beside[baseline].measured.as_ref())
 }
 
-fn others(cell: &JudgedCell, baseline: usize) -> Option<String> {
-    cell.beside[baseline].measured.as_ref().map(|measured| shown(cell, measured))
-}
-
-/// A value with its interval: `8.49 (7.87 to 8.92) Mbit/s`.
-fn shown(cell: &JudgedCell, measured: &Measurement) -> String {
+/// The scale of all algorithms in a cell.
+fn scale(cell: &JudgedCell) -> Scale {
     let all = cell.beside.iter().filter_map(|beside| beside.measured.as_ref()).chain(cell.measured.as_ref());
-    let scale = Scale::of(&cell.unit, all.map(|measured| measured.mean));
-    let interval = measured.ci95.map_or(String::new(), |ends| format!(" ({})", scale.between(ends)));
-    scale.in_sentence(format!("{}{interval}", scale.show(measured.mean)))
+    Scale::of(&cell.unit, all.map(|measured| measured.mean))
 }
 
-/// The ratio to the baseline with which the cell is the least bad: `1.01 (0.97 to 1.05) of cubic`.
+/// A mean: `8.49 Mbit/s`.
+fn value(cell: &JudgedCell, algorithm: Option<usize>) -> Option<String> {
+    let scale = scale(cell);
+    Some(scale.in_sentence(scale.show(measured(cell, algorithm)?.mean)))
+}
+
+fn interval(cell: &JudgedCell, algorithm: Option<usize>) -> Option<String> {
+    Some(scale(cell).between(measured(cell, algorithm)?.ci95?))
+}
+
+/// The ratio to the baseline with which the cell is the least bad: `1.01 of cubic`.
 fn ratio(cell: &JudgedCell) -> Option<String> {
     let beside = cell.mildest()?;
-    let interval = beside.ci95.map_or(String::new(), |ends| format!(" ({})", Scale::Ratio.between(ends)));
-    Some(format!("{}{interval} of {}", Scale::Ratio.show(beside.ratio?), beside.baseline))
+    Some(format!("{} of {}", Scale::Ratio.show(beside.ratio?), beside.baseline))
+}
+
+fn interval_of_ratio(cell: &JudgedCell) -> Option<String> {
+    Some(Scale::Ratio.between(cell.mildest()?.ci95?))
 }
 
 fn allowed(cell: &JudgedCell) -> String {

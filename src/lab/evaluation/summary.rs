@@ -98,6 +98,12 @@ pub struct OfAlgorithms {
 }
 
 impl Evaluation {
+    /// The candidate, which has no number, then the baselines with theirs.
+    pub fn algorithms(&self) -> Vec<(Option<usize>, String)> {
+        let baselines = self.baselines.iter().enumerate().map(|(index, name)| (Some(index), name.clone()));
+        std::iter::once((None, self.candidate.clone())).chain(baselines).collect()
+    }
+
     /// Its name and settings: `bpf_cubic with hystart=2`.
     pub fn subject(&self) -> String {
         if self.settings.is_empty() {

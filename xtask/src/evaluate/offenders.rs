@@ -100,7 +100,7 @@ pub fn settle(planted: &Words, is_written: bool) -> Result<()> {
             Some(words) => words.clone(),
             None => pages::words(algorithm).with_context(|| format!("read the page of {algorithm}"))?,
         };
-        let is_in = |name: &str| section.is_empty() || name.starts_with(&format!("RFC 9743, {section}:"));
+        let is_in = |name: &str| section.is_empty() || name.starts_with(&format!("{section}:"));
         let mut said: Vec<&str> = words.iter().filter(|(name, _)| is_in(name)).map(|(_, word)| word.as_str()).collect();
         said.sort_unstable();
         said.dedup();

@@ -32,8 +32,9 @@ pub fn write(id: &str, evaluation: &Path) -> Result<()> {
     let folder = process::workspace().join(FOLDER);
     fs::create_dir_all(&folder)?;
     let table = fs::read_to_string(evaluation.join("overview.md"))?;
-    let (heading, rest) = table.split_once('\n').context("read the heading of overview.md")?;
-    Ok(fs::write(folder.join(format!("{id}{ENDING}")), format!("{heading}\n\n{}\n{rest}", title_of(id)?))?)
+    let heading = table.strip_prefix("##").and_then(|rest| rest.split_once('\n'));
+    let (heading, rest) = heading.context("read the heading of overview.md")?;
+    Ok(fs::write(folder.join(format!("{id}{ENDING}")), format!("#{heading}\n\n{}\n{rest}", title_of(id)?))?)
 }
 
 /// Its line in `tccc list`, or a sentence on the kernel's own.
@@ -71,7 +72,7 @@ pub fn settle(is_written: bool) -> Result<()> {
         let words = words(&id).with_context(|| format!("read the page of {id}"))?;
         let number = |word: &str| words.iter().filter(|(_, said)| said == word).count().to_string();
         let worse = words.iter().filter(|(_, word)| word == "worse");
-        let worse: Vec<&str> = worse.map(|(name, _)| name.trim_start_matches("RFC 9743, ")).collect();
+        let worse: Vec<&str> = worse.map(|(name, _)| name.as_str()).collect();
         let numbers = WORDS.map(number).join(" | ");
         table += &format!("| [`{id}`](reports/{id}.md) | {numbers} | {} |\n", worse.join("; "));
     }

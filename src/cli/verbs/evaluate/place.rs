@@ -18,7 +18,7 @@ const SOURCE: &str = ".bpf.c";
 const FLOW: &str = "algorithm = \"$variant\"\n";
 
 /// The reports of a question, of the first measurement and of the repetition.
-pub type FirstAndAgain = [Option<Report>; 2];
+pub type FirstAndAgain<'r> = [Option<&'r Report>; 2];
 
 /// An algorithm in one question.
 #[derive(Debug, Clone, Copy)]

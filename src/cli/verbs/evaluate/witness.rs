@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
+use super::Args;
 use super::place::{Part, Place};
-use super::{Args, SEEDS};
 use crate::cli::output::note;
 use crate::cli::verbs::run;
 use crate::cli::verbs::stop::Stop;
-use lab::evaluation::{self, JudgedCell, Measured, OfAlgorithms, Question, QuestionFigures, Witness};
+use lab::evaluation::{self, JudgedCell, JudgedCriterion, Measured, OfAlgorithms, Question, QuestionFigures, Witness};
 use lab::runner;
 use shared::failure::Failure;
 use shared::kernel::congestion;
@@ -35,11 +35,15 @@ impl Args {
     ///
     /// # Errors
     /// A folder cannot be written or read.
-    pub fn ask_witness(&self, place: &Place, questions: &[Question], stop: &Stop) -> Result<Vec<(String, Witness)>> {
-        let reports = questions.iter().map(|question| Ok([place.report(question, Place::runs)?, None]));
-        let first = self.measured(place, questions, &reports.collect::<Result<Vec<_>>>()?)?;
+    pub fn ask_witness(
+        &self,
+        place: &Place,
+        questions: &[Question],
+        criteria: Vec<JudgedCriterion>,
+        stop: &Stop,
+    ) -> Result<Vec<(String, Witness)>> {
         let mut witnessed = Vec::new();
-        for criterion in evaluation::criteria(&first, Vec::new()) {
+        for criterion in criteria {
             let Some(worst) = &criterion.worst else { continue };
             let Some(question) = questions.iter().find(|question| question.name == worst.question) else { continue };
             if stop.is_asked() {
@@ -67,7 +71,7 @@ impl Args {
         let folder = place.out.join("witness");
         place.write(&folder, &parts)?;
         let call = run::Args {
-            seed: Some(SEEDS[1]),
+            seed: Some(self.seeds()[1]),
             runs: Some(RUNS),
             only: worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             engine: Engine::Kernel,
