@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::questions::Question;
 use crate::plan::{Choices, Plan};
-use crate::report::{CheckVerdict, Report};
+use crate::report::{CheckVerdict, Report, ReportCheck};
 use crate::virtual_time::recipe::Recipe;
 use shared::catalog::source::{code_digest, laboratory_digest};
 use shared::model::run::{At, Engine};
@@ -127,7 +127,9 @@ impl QuestionFigures {
             }
             Some(CellFigures { metric: cell.metric.clone(), at: cell.point(), values })
         });
-        let broken = report.checks.iter().filter(|check| check.verdict == CheckVerdict::DoesNotHold);
+        let is_broken =
+            |check: &&ReportCheck| check.verdict == CheckVerdict::DoesNotHold && !check.has_nothing_to_judge();
+        let broken = report.checks.iter().filter(is_broken);
         let broken = broken.filter_map(|check| {
             let mut at = check.at.clone();
             let own = at.remove(&check.series)?;

@@ -131,6 +131,9 @@ impl Measured<'_> {
         let property = |check: &ReportCheck| {
             let mut check = check.clone();
             check.at.remove(&check.series);
+            if check.has_nothing_to_judge() {
+                check.verdict = CheckVerdict::NotJudged;
+            }
             let is_broken = |figures: &QuestionFigures| {
                 figures.broken.iter().any(|broken| broken.name == check.name && broken.at == check.at)
             };

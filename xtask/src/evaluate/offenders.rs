@@ -36,7 +36,7 @@ const fn fact(
     Fact { algorithm, section, word, fact, source }
 }
 
-const FACTS: [Fact; 9] = [
+const FACTS: [Fact; 8] = [
     fact("bbr", "5.1.3", "worse", "loses many packets where buffers are shallow", "RFC 9743, section 5.1.3"),
     fact("bbr", "5.2.1", "worse", "takes from CUBIC in shallow buffers", "Hock, Bless and Zitterbart 2017"),
     fact(
@@ -46,7 +46,6 @@ const FACTS: [Fact; 9] = [
         "keeps queues shorter than Reno and CUBIC, which fill them",
         "Cardwell and others 2016",
     ),
-    fact("vegas", "5.1.2", "better", "keeps a few packets in the queue", "Brakmo and Peterson 1995"),
     fact("vegas", "5.2", "worse", "starves beside Reno", "Mo, La, Anantharam and Walrand 1999"),
     fact("bpf_scalable", "5.2.1", "worse", "takes from Reno and CUBIC", "Ha and others 2008"),
     fact("deaf", "5.1.1", "worse", "does not reduce its window at losses", "planted"),
@@ -60,7 +59,7 @@ const PLANTED: [[&str; 3]; 2] = [
     [
         "blind",
         "return reno_ssthresh(tcp_sk(sk));",
-        "return inet_csk(sk)->icsk_ca_state == TCP_CA_CWR ? tcp_sk(sk)->snd_cwnd : reno_ssthresh(tcp_sk(sk));",
+        "return tcp_sk(sk)->lost_out || tcp_sk(sk)->sacked_out ? reno_ssthresh(tcp_sk(sk)) : tcp_sk(sk)->snd_cwnd;",
     ],
 ];
 

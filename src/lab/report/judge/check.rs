@@ -91,6 +91,11 @@ impl CheckVerdict {
 }
 
 impl ReportCheck {
+    /// Whether what it waits for never came, for example a mark. In a scenario's report such a check does not hold.
+    pub fn has_nothing_to_judge(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| first.time_s.is_none())
+    }
+
     /// Name and point of the sweep.
     pub fn title(&self) -> String {
         let point = point_name(&self.at);
@@ -169,10 +174,13 @@ fn judge(run: &StoredRun, cell: &Cell, checks: &[(usize, &Check)]) -> Result<Vec
 fn reported_check(check: &Check, at: &At, runs: &[OfRun<'_>]) -> ReportCheck {
     let outcomes = || runs.iter().flat_map(|(run, flows)| flows.iter().map(move |(flow, it)| (*run, flow, it)));
     let is_broken = |(_, flows): &&OfRun<'_>| flows.iter().any(|(_, it)| matches!(it, Outcome::Broken(_)));
-    let broken = outcomes().find_map(|(run, flow, it)| match it {
+    let mut all_broken = outcomes().filter_map(|(run, flow, it)| match it {
         Outcome::Broken(broken) => Some((run, flow, broken)),
         _ => None,
     });
+    let first = all_broken.next();
+    // A break of what was judged says more than a run in which nothing was.
+    let broken = first.into_iter().chain(all_broken).find(|(.., it)| it.time_s.is_some()).or(first);
     let unrecorded = outcomes().find_map(|(run, _, it)| match it {
         Outcome::Unrecorded(unrecorded) => Some((run, unrecorded)),
         _ => None,
