@@ -52,6 +52,26 @@ fn equal_algorithm_is_no_worse_and_a_second_call_continues() {
     assert_eq!(before, fs::read_to_string(folder.path().join("runs/evaluate-bpf_reno/report.md")).unwrap());
 }
 
+/// An author edits the file and evaluates it again.
+#[test]
+fn folder_of_another_evaluation_is_refused() {
+    needs!(guest7);
+    let folder = TempDir::new().unwrap();
+    let call = "mine.bpf.c --only 7.6 --runs 3 --out x";
+    algorithm(folder.path(), "mine", ["", ""]);
+    check(0, &mut evaluate(folder.path(), call));
+    let report = || fs::read_to_string(folder.path().join("x/report.json")).unwrap();
+    let before = report();
+    let refused = |arguments: &str| {
+        let said = check(2, &mut evaluate(folder.path(), arguments));
+        said.stderr_has("\"x\" has an evaluation of other code, tunables or seed").stderr_has("--out");
+        assert_eq!(report(), before);
+    };
+    refused(&format!("{call} --seed 7"));
+    algorithm(folder.path(), "mine", ["return reno_ssthresh(tcp_sk(sk));", "return 2;"]);
+    refused(call);
+}
+
 /// Figures that the program carries are those that it would measure.
 #[test]
 fn shipped_baselines_say_what_measured_ones_say() {
@@ -97,6 +117,9 @@ fn wrong_arguments_are_refused_with_a_way_out() {
     refused(2, "bpf_reno --only 9.9").stderr_has("no experiment answers section \"9.9\"").stderr_has("5.1.3");
     refused(2, "reno").stderr_has("\"reno\" would be compared with itself").stderr_has("--against");
     refused(2, "bpf_reno --against reno,reno").stderr_has("would be compared with itself");
+    refused(2, "../bpf_reno").stderr_has("is not the name of an algorithm").stderr_has(".bpf.c");
+    refused(2, "bpf_reno --against reno,x/y.bpf.c").stderr_has("\"x/y.bpf.c\" is not the name");
+    refused(2, "bpf_reno --set hystart").stderr_has("not TUNABLE=VALUE");
     refused(2, "bpf_reno --runs 2").stderr_has("3..=1000");
     refused(2, "bpf_reno --quick --full").stderr_has("cannot be used with");
     refused(2, "nothing --dry-run").stderr_has("nothing");

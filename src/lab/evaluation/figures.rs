@@ -68,8 +68,8 @@ pub struct BrokenProperty {
     pub at: At,
 }
 
-/// Everything that decides the values of an algorithm in a question: its code, the path and load, the seed, the guest's
-/// kernel and the laboratory. Texts for the reader do not count.
+/// A digest of what decides the values of an algorithm in a question: its code, the path and load, the seed, the guest's
+/// kernel and the C of the laboratory. Texts for the reader do not count, and neither does the code of the metrics.
 ///
 /// None: a file of the user's own, whose figures nobody ships.
 ///
@@ -110,7 +110,9 @@ pub fn shipped_in(question: &Question, algorithm: &str, seed: u64, runs: u32) ->
     let Some(all) = shipped(algorithm).filter(|all| all.runs >= runs) else { return Ok(None) };
     let Some(figures) = all.questions.get(question.name) else { return Ok(None) };
     let is_same = origin(question, algorithm, seed)?.is_some_and(|origin| origin == figures.origin);
-    Ok(is_same.then(|| figures.first(runs)))
+    let has = |metric: &str| figures.cells.iter().any(|cell| cell.metric == metric);
+    let is_whole = question.scenario.margins.iter().all(|margin| has(&margin.metric));
+    Ok((is_same && is_whole).then(|| figures.clone().first(runs)))
 }
 
 impl QuestionFigures {
@@ -143,10 +145,15 @@ impl QuestionFigures {
         self.cells.iter().find(|cell| cell.metric == metric && cell.at == *at)
     }
 
-    fn first(&self, runs: u32) -> QuestionFigures {
-        let mut first = self.clone();
-        first.cells.iter_mut().for_each(|cell| cell.values.truncate(runs as usize));
-        first
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.broken.is_empty()
+    }
+
+    /// Those of the first runs of each cell.
+    pub fn first(mut self, runs: u32) -> QuestionFigures {
+        self.cells.iter_mut().for_each(|cell| cell.values.truncate(runs as usize));
+        self
     }
 }
 

@@ -85,12 +85,14 @@ impl JudgedCell {
 
     /// The baseline that makes least of the difference: with it the cell is the least bad.
     pub fn mildest(&self) -> Option<&Beside> {
-        self.beside.iter().min_by(|one, other| one.harm.total_cmp(&other.harm))
+        let measured = self.beside.iter().filter(|beside| beside.word != Word::NotMeasured);
+        measured.min_by(|one, other| one.harm.total_cmp(&other.harm))
     }
 
-    /// The largest p of the baselines: a cell is worse only if it is worse than all.
+    /// The largest p of the measured baselines: a cell is worse only if it is worse than all.
     fn p(&self) -> f64 {
-        self.beside.iter().map(|beside| beside.p.unwrap_or(1.0)).fold(0.0, f64::max)
+        let measured = self.beside.iter().filter(|beside| beside.word != Word::NotMeasured);
+        measured.map(|beside| beside.p.unwrap_or(1.0)).fold(0.0, f64::max)
     }
 
     /// How bad it is, for the choice of the worst: by its word, then by its harm.
@@ -130,12 +132,12 @@ fn cell(figures: Figures<'_>, own: &CellFigures, margin: &MarginSpec) -> JudgedC
         margin: margin.clone(),
         allowed: margin.at_most.or(margin.at_least).unwrap_or(1.0),
         measured: Measurement::of(own.known(), 0),
-        word: together(beside.iter().map(|one| one.word)),
+        word: together(beside.iter().map(|one| one.word).filter(|word| *word != Word::NotMeasured)),
         beside,
     }
 }
 
-/// Worse than every baseline, better than every baseline, or no worse than one of them.
+/// Worse than every measured baseline, better than every one, or no worse than one of them.
 fn together(words: impl Iterator<Item = Word> + Clone) -> Word {
     let all = |word: Word| words.clone().all(|one| one == word);
     if words.clone().next().is_none() || all(Word::NotMeasured) {
@@ -149,21 +151,26 @@ fn together(words: impl Iterator<Item = Word> + Clone) -> Word {
 }
 
 fn beside(baseline: &str, own: &CellFigures, other: Option<&CellFigures>, margin: &MarginSpec) -> Beside {
+    let pairs = other.map_or_else(Vec::new, |other| own.pairs(other));
+    let measured = other.and_then(|other| Measurement::of(other.known(), 0));
+    Beside { measured, ..of_pairs(baseline, &pairs, margin) }
+}
+
+/// Everything but the baseline's measurement.
+fn of_pairs(baseline: &str, pairs: &[(f64, f64)], margin: &MarginSpec) -> Beside {
     let nothing = Beside {
         baseline: baseline.to_owned(),
-        measured: other.and_then(|other| Measurement::of(other.known(), 0)),
+        measured: None,
         ratio: None,
         ci95: None,
         word: Word::NotMeasured,
         p: None,
         harm: f64::NEG_INFINITY,
     };
-    let Some(other) = other else { return nothing };
-    let pairs = own.pairs(other);
     if pairs.is_empty() {
         return nothing;
     }
-    let ratio = stats::paired_ratio(&pairs);
+    let ratio = stats::paired_ratio(pairs);
     let (excess, gain): (Vec<f64>, Vec<f64>) = pairs.iter().map(|pair| differences(*pair, margin)).unzip();
     let p = p_above_zero(&excess);
     let word = match p {
@@ -178,7 +185,7 @@ fn beside(baseline: &str, own: &CellFigures, other: Option<&CellFigures>, margin
         ci95: ratio.and_then(|ratio| ratio.ci95),
         word,
         p,
-        harm: harm(&pairs, margin),
+        harm: harm(pairs, margin),
         ..nothing
     }
 }

@@ -114,9 +114,10 @@ fn section(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Vec<Element>
             0 => "none is worse".to_owned(),
             some => format!("{some} of them are worse"),
         };
+        let again =
+            if criterion.is_repeated { " was measured again on fresh seeds, and these runs decide" } else { "" };
         parts.push(Element::Sentence(format!(
-            "The worst of {} was measured again on fresh seeds, and these runs decide: {}. In the first runs {worse}, \
-             corrected for their number (Holm).",
+            "The worst of {}{again}: {}. In the first runs {worse}, corrected for their number (Holm).",
             count(all, "cell"),
             worst.name()
         )));
@@ -143,7 +144,7 @@ fn section(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Vec<Element>
         parts.push(Element::Table(table(evaluation, criterion)));
     }
     if !criterion.properties.is_empty() {
-        parts.push(Element::Table(properties(evaluation, criterion)));
+        parts.push(Element::Table(properties(criterion)));
     }
     let pages: Vec<String> = criterion.questions.iter().map(|name| format!("{name}.html")).collect();
     parts.push(Element::Sentence(format!("All runs, with queues and windows over time: {}.", pages.join(", "))));
@@ -167,7 +168,7 @@ fn table(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
     Table::new(&anchor(criterion), Caption::default(), columns, cells.iter().map(row).collect())
 }
 
-fn properties(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
+fn properties(criterion: &JudgedCriterion) -> Table {
     let all = &criterion.properties;
     let columns = vec![
         Column::of("property", Role::Name, all, |one| Some(one.check.title())),
@@ -178,7 +179,7 @@ fn properties(evaluation: &Evaluation, criterion: &JudgedCriterion) -> Table {
     ];
     let row = |one: &JudgedProperty| TableRow {
         verdict: match one.check.verdict {
-            CheckVerdict::DoesNotHold if !one.is_broken(evaluation.baselines.len()) => Verdict::NotComparable,
+            CheckVerdict::DoesNotHold if !one.is_broken() => Verdict::NotComparable,
             verdict => verdict.alike(),
         },
         ..TableRow::default()

@@ -48,8 +48,10 @@ pub struct JudgedCriterion {
     pub word: Word,
     /// Reason of the word, as one sentence.
     pub why: String,
-    /// The worst cell of the first measurement, measured again on fresh seeds. It decides.
+    /// The worst cell of the first measurement, by fresh seeds if it was measured again. It decides.
     pub worst: Option<JudgedCell>,
+    /// Whether it was measured again.
+    pub is_repeated: bool,
     /// The worst cell on a real kernel, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Witness>,
@@ -76,6 +78,8 @@ pub struct JudgedProperty {
     pub check: ReportCheck,
     /// Baselines for which it does not hold either.
     pub fails_for: Vec<String>,
+    /// Baselines that were measured and do not break it.
+    pub kept_by: Vec<String>,
 }
 
 /// What was measured for one question.
@@ -115,8 +119,8 @@ impl Evaluation {
 
 impl JudgedProperty {
     /// Whether the candidate breaks what a baseline keeps.
-    pub fn is_broken(&self, baselines: usize) -> bool {
-        self.check.verdict == CheckVerdict::DoesNotHold && self.fails_for.len() < baselines
+    pub fn is_broken(&self) -> bool {
+        self.check.verdict == CheckVerdict::DoesNotHold && !self.kept_by.is_empty()
     }
 }
 
@@ -138,9 +142,12 @@ impl Measured<'_> {
                 figures.broken.iter().any(|broken| broken.name == check.name && broken.at == check.at)
             };
             let others = self.first.others.iter();
-            let fails_for = others.filter(|(_, figures)| figures.as_ref().is_some_and(is_broken));
-            let fails_for = fails_for.map(|(name, _)| name.clone()).collect();
-            JudgedProperty { question: self.question.name.to_owned(), fails_for, check }
+            let measured = others.filter_map(|(name, figures)| Some((name.clone(), figures.as_ref()?)));
+            let measured = measured.filter(|(_, figures)| !figures.is_empty());
+            let (fails_for, kept_by): (Vec<_>, Vec<_>) = measured.partition(|(_, figures)| is_broken(figures));
+            let names = |all: Vec<(String, &QuestionFigures)>| all.into_iter().map(|(name, _)| name).collect();
+            let (fails_for, kept_by) = (names(fails_for), names(kept_by));
+            JudgedProperty { question: self.question.name.to_owned(), fails_for, kept_by, check }
         };
         self.checks.iter().map(property).collect()
     }
@@ -159,6 +166,7 @@ pub fn criteria(measured: &[Measured<'_>], others: Vec<NotMeasured>) -> Vec<Judg
         word,
         why,
         worst: None,
+        is_repeated: false,
         witness: None,
         worse_cells: 0,
         cells: Vec::new(),
@@ -179,22 +187,24 @@ fn order(criterion: &str) -> Vec<u32> {
 fn criterion(name: &str, group: &[&Measured<'_>]) -> JudgedCriterion {
     let cells: Vec<JudgedCell> = group.iter().flat_map(|one| one.cells(&one.first)).collect();
     let properties: Vec<JudgedProperty> = group.iter().flat_map(|one| one.properties()).collect();
-    let baselines = group.iter().map(|one| one.first.others.len()).max().unwrap_or_default();
     let worst = judge::worst(&cells).cloned();
     let again = |worst: &JudgedCell| {
         let all = group.iter().flat_map(|one| one.again.iter().flat_map(|again| one.cells(again)));
         all.into_iter()
             .find(|cell| cell.question == worst.question && cell.metric == worst.metric && cell.at == worst.at)
+            .filter(|cell| cell.word != Word::NotMeasured)
     };
-    let decisive = worst.as_ref().map(|worst| again(worst).unwrap_or_else(|| worst.clone()));
-    let broken = properties.iter().find(|property| property.is_broken(baselines));
+    let repeated = worst.as_ref().and_then(again);
+    let is_repeated = repeated.is_some();
+    let decisive = repeated.or(worst);
+    let broken = properties.iter().find(|property| property.is_broken());
     let (word, why) = match (broken, &decisive) {
         (Some(property), _) => (Word::Worse, format!("{}: {}", property.check.title(), property.check.reason)),
         (None, Some(cell)) => (cell.word, sentence(cell)),
-        (None, None) if properties.is_empty() => {
-            (Word::NotMeasured, "no run has what the question asks for".to_owned())
+        (None, None) if properties.iter().any(|property| property.check.verdict == CheckVerdict::Holds) => {
+            (Word::NoWorse, "no property is broken that a baseline keeps".to_owned())
         }
-        (None, None) => (Word::NoWorse, "every property holds".to_owned()),
+        (None, None) => (Word::NotMeasured, "no run has what the question asks for".to_owned()),
     };
     JudgedCriterion {
         name: name.to_owned(),
@@ -202,6 +212,7 @@ fn criterion(name: &str, group: &[&Measured<'_>]) -> JudgedCriterion {
         why,
         worse_cells: judge::worse_among(&cells).len(),
         worst: decisive,
+        is_repeated,
         witness: None,
         cells,
         properties,

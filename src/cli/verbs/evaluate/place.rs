@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use super::Args;
 use lab::evaluation::Question;
@@ -49,6 +50,13 @@ impl Place {
         }
         let name = source.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let candidate = name.unwrap_or_else(|| args.algorithm.clone());
+        let is_id =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        let ids = args.against.iter().chain(source.is_none().then_some(&candidate));
+        if let Some(name) = ids.into_iter().find(|name| !is_id(name)) {
+            let what = format!("\"{}\" is not the name of an algorithm", shown(name));
+            return Err(Failure::usage(what).hint("`tccc list` shows them; a source file ends in .bpf.c").into());
+        }
         let mut all = args.against.clone();
         all.push(candidate.clone());
         if let Some((_, twice)) = all.iter().enumerate().find(|(index, name)| all[..*index].contains(name)) {
@@ -63,6 +71,32 @@ impl Place {
         .concat();
         let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(folder.join("-")));
         Ok(Place { out, candidate, source, against: args.against.clone(), settings })
+    }
+
+    /// Notes in the folder what is evaluated there, so that a later call does not mix two.
+    ///
+    /// # Errors
+    /// The folder has the evaluation of another code, with other tunables or by another seed.
+    pub fn claim(&self, seed: u64) -> Result<()> {
+        let code = match &self.source {
+            Some(file) => fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?,
+            None => Vec::new(),
+        };
+        let code = hex::encode(Sha256::digest(code));
+        let settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let own = format!("{} {code} {seed} {}\n", self.candidate, settings.join(" "));
+        let file = self.out.join("evaluated");
+        match fs::read_to_string(&file) {
+            Ok(known) if known == own => Ok(()),
+            Ok(_) => {
+                let what = format!("\"{}\" has an evaluation of other code, tunables or seed", self.out.display());
+                Err(Failure::usage(what).hint("remove it, or give another folder with `--out`").into())
+            }
+            Err(_) => {
+                fs::create_dir_all(&self.out).with_context(|| format!("make \"{}\"", self.out.display()))?;
+                self.put("evaluated", &own)
+            }
+        }
     }
 
     /// The candidate, then the baselines.

@@ -21,6 +21,10 @@ const RUNS: u32 = 3;
 pub fn check(place: &Place) -> Result<()> {
     runner::check_host()?;
     let name = place.loaded();
+    if place.source.is_some() && (!place.has_defaults() || place.baselines().any(|baseline| baseline == name)) {
+        let what = format!("the loaded \"{name}\" is no witness of a file with `--set` or with the name of a baseline");
+        return Err(Failure::usage(what).hint("leave out `--witness`").into());
+    }
     if place.source.is_some() && !congestion::available()?.iter().any(|one| one == name) {
         let what = format!("no algorithm \"{name}\" is loaded, and a real kernel cannot run a source file");
         return Err(Failure::unmet(what).hint(format!("`tccc load {name}.bpf.o` first")).into());

@@ -17,7 +17,7 @@ fn figures(values: Vec<f64>) -> CellFigures {
 
 /// Without the measurement, whose intervals take long to compute.
 fn judged(own: Vec<f64>, other: Vec<f64>, margin: &MarginSpec) -> JudgedCell {
-    let beside = beside("reno", &figures(own), Some(&figures(other)), margin);
+    let beside = of_pairs("reno", &figures(own).pairs(&figures(other)), margin);
     JudgedCell {
         question: String::new(),
         metric: String::new(),
