@@ -10,7 +10,7 @@ mod page;
 mod questions;
 mod summary;
 
-pub use figures::{AlgorithmFigures, FIGURES_SCHEMA, QuestionFigures, origin, shipped, shipped_in};
+pub use figures::{AlgorithmFigures, FIGURES_SCHEMA, QuestionFigures, origin, shipped_in};
 pub use judge::{JudgedCell, Word};
 pub use page::{document, overview};
 pub use questions::{NotMeasured, Question, not_measured, questions};

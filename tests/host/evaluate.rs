@@ -70,6 +70,8 @@ fn folder_of_another_evaluation_is_refused() {
     refused(&format!("{call} --seed 7"));
     algorithm(folder.path(), "mine", ["return reno_ssthresh(tcp_sk(sk));", "return 2;"]);
     refused(call);
+    check(0, &mut evaluate(folder.path(), "mine.bpf.c --only 7.6 --runs 3"));
+    assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1, "a folder for this version of the file");
 }
 
 /// Figures that the program carries are those that it would measure.
@@ -95,7 +97,8 @@ fn algorithm_that_ignores_loss_is_found() {
     let folder = TempDir::new().unwrap();
     let returns = "return reno_ssthresh(tcp_sk(sk));";
     algorithm(folder.path(), "deaf", [returns, "return tcp_sk(sk)->snd_cwnd;"]);
-    check(3, &mut evaluate(folder.path(), "deaf.bpf.c --only 5.1.1 --runs 3")).stdout_has("worse");
+    check(3, &mut evaluate(folder.path(), "deaf.bpf.c --only 5.1.1 --runs 3 --out runs/evaluate-deaf"))
+        .stdout_has("worse");
     let report = report(folder.path(), "deaf");
     assert_eq!(report["criteria"][0]["word"], "worse", "{}", report["criteria"][0]["why"]);
 }

@@ -78,7 +78,7 @@ pub struct Args {
     /// Repeat the worst cell of each criterion on this host's kernel, three runs each; needs root
     #[arg(long)]
     witness: bool,
-    /// Folder for runs and reports [default: runs/evaluate-ALGORITHM]
+    /// Folder for runs and reports [default: below runs, with a name from algorithm, code and tunables]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Runs at once, 1 to 256
@@ -113,10 +113,7 @@ impl Args {
         let scratch = tempfile::tempdir().context("make a folder for the plan")?;
         place.write(scratch.path(), &parts)?;
         let call = self.call(&place, scratch.path(), &parts);
-        let mut planned = run::all_planned(&call)?;
-        for (one, part) in planned.iter_mut().zip(&parts) {
-            one.out = place.runs(part);
-        }
+        let planned = planned(&call, &parts, |part| place.runs(part))?;
         let forecast = forecast(&planned, &call, questions.len())?;
         if self.dry_run {
             return print_plan(&planned, &parts, &forecast);
@@ -258,10 +255,7 @@ impl Args {
                 only: worst.at.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
                 ..self.call(place, &place.out, &parts)
             };
-            let mut planned = run::all_planned(&call)?;
-            for (one, part) in planned.iter_mut().zip(&parts) {
-                one.out = place.again(part);
-            }
+            let planned = planned(&call, &parts, |part| place.again(part))?;
             ended = ended.and(run::measure(&planned, stop, &call));
         }
         ended
@@ -390,6 +384,15 @@ impl Args {
         };
         figures.written()
     }
+}
+
+/// The plans of parts, each with its own directory.
+fn planned(call: &run::Args, parts: &[Part<'_>], out: impl Fn(&Part<'_>) -> PathBuf) -> Result<Vec<Planned>> {
+    let mut planned = run::all_planned(call)?;
+    for (one, part) in planned.iter_mut().zip(parts) {
+        one.out = out(part);
+    }
+    Ok(planned)
 }
 
 fn print_plan(planned: &[Planned], parts: &[Part<'_>], forecast: &str) -> Result<()> {

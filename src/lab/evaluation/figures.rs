@@ -4,17 +4,18 @@
 //! program carries: virtual time gives the same values on every machine, so only what changed is measured again.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::questions::Question;
-use crate::plan::{Choices, Plan};
 use crate::report::{CheckVerdict, Report, ReportCheck};
+use crate::scenario::Scenario;
 use crate::virtual_time::recipe::Recipe;
 use shared::catalog::source::{code_digest, laboratory_digest};
-use shared::model::run::{At, Engine};
+use shared::model::run::At;
 
 /// The form of a file of figures.
 pub const FIGURES_SCHEMA: u32 = 1;
@@ -81,8 +82,8 @@ pub fn origin(question: &Question, algorithm: &str, seed: u64) -> Result<Option<
         None if algorithm.contains('.') => return Ok(None),
         None => "of the kernel".to_owned(),
     };
-    let choices = Choices { engine: Engine::Virtual, ..Choices::default() };
-    let kernel = Plan::new(&question.scenario, &choices)?.kernel;
+    let Scenario { kernel, profile, .. } = question.scenario;
+    let kernel = kernel.unwrap_or(profile.kernel());
     let recipe = Recipe::find(kernel.series()).context("find the recipe of a guest")?.digest();
     let text = question.over(&[algorithm])?;
     let is_read_by_people = |block: &str| block.starts_with("[[margin]]") || block.starts_with("[[figure]]");
@@ -90,24 +91,24 @@ pub fn origin(question: &Question, algorithm: &str, seed: u64) -> Result<Option<
     let is_comment =
         |line: &str| ["#", "title = ", "claim = ", "why = ", "criterion = "].iter().any(|it| line.starts_with(it));
     let lines = blocks.flat_map(str::lines).filter(|line| !is_comment(line));
-    let parts = [code, seed.to_string(), recipe, laboratory_digest()];
+    let parts = [code, seed.to_string(), recipe, laboratory_digest().to_owned()];
     let all = parts.iter().map(String::as_str).chain(lines);
     let digest = all.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
     Ok(Some(hex::encode(digest.finalize())[..DIGITS].to_owned()))
 }
 
-/// The figures of an algorithm that this program carries.
-pub fn shipped(algorithm: &str) -> Option<AlgorithmFigures> {
-    let (_, text) = FILES.iter().find(|(name, _)| *name == algorithm)?;
-    serde_json::from_str(text).ok()
-}
+/// The figures that this program carries, by algorithm. A test reads every file.
+static SHIPPED: LazyLock<BTreeMap<&str, AlgorithmFigures>> = LazyLock::new(|| {
+    let read = |(name, text): &(&'static str, &str)| Some((*name, serde_json::from_str(text).ok()?));
+    FILES.iter().filter_map(read).collect()
+});
 
 /// The shipped figures of an algorithm in a question, if this program would measure the same. Shape: of this many runs.
 ///
 /// # Errors
 /// As [`origin`].
 pub fn shipped_in(question: &Question, algorithm: &str, seed: u64, runs: u32) -> Result<Option<QuestionFigures>> {
-    let Some(all) = shipped(algorithm).filter(|all| all.runs >= runs) else { return Ok(None) };
+    let Some(all) = SHIPPED.get(algorithm).filter(|all| all.runs >= runs) else { return Ok(None) };
     let Some(figures) = all.questions.get(question.name) else { return Ok(None) };
     let is_same = origin(question, algorithm, seed)?.is_some_and(|origin| origin == figures.origin);
     let has = |metric: &str| figures.cells.iter().any(|cell| cell.metric == metric);

@@ -83,16 +83,18 @@ impl JudgedCell {
         if point.is_empty() { self.question.clone() } else { format!("{}, {point}", self.question) }
     }
 
+    fn measured_beside(&self) -> impl Iterator<Item = &Beside> {
+        self.beside.iter().filter(|beside| beside.word != Word::NotMeasured)
+    }
+
     /// The baseline that makes least of the difference: with it the cell is the least bad.
     pub fn mildest(&self) -> Option<&Beside> {
-        let measured = self.beside.iter().filter(|beside| beside.word != Word::NotMeasured);
-        measured.min_by(|one, other| one.harm.total_cmp(&other.harm))
+        self.measured_beside().min_by(|one, other| one.harm.total_cmp(&other.harm))
     }
 
     /// The largest p of the measured baselines: a cell is worse only if it is worse than all.
     fn p(&self) -> f64 {
-        let measured = self.beside.iter().filter(|beside| beside.word != Word::NotMeasured);
-        measured.map(|beside| beside.p.unwrap_or(1.0)).fold(0.0, f64::max)
+        self.measured_beside().map(|beside| beside.p.unwrap_or(1.0)).fold(0.0, f64::max)
     }
 
     /// How bad it is, for the choice of the worst: by its word, then by its harm.

@@ -234,3 +234,60 @@ fn sentence(cell: &JudgedCell) -> String {
     let ratio = cell.mildest().map_or("no baseline was measured".to_owned(), ratio);
     format!("{} is {ratio}; {limit}", cell.metric)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::figures::{BrokenProperty, CellFigures};
+    use crate::evaluation::questions;
+    use crate::report::FirstBreak;
+    use shared::model::run::At;
+
+    const MARK: &str = "e18-step-mark";
+
+    fn broken_check(time_s: Option<f64>) -> ReportCheck {
+        let [run, flow] = ["r000", "data"].map(str::to_owned);
+        ReportCheck {
+            name: "A mark lowers the window".to_owned(),
+            asks: String::new(),
+            why: String::new(),
+            at: At::from([("mark".to_owned(), "16pkts".to_owned()), ("variant".to_owned(), "mine".to_owned())]),
+            series: "variant".to_owned(),
+            verdict: CheckVerdict::DoesNotHold,
+            runs: 3,
+            broken_runs: 3,
+            moments: 0,
+            first: Some(FirstBreak { run, flow, time_s, value: None }),
+            reason: "the window stays".to_owned(),
+            advice: String::new(),
+        }
+    }
+
+    fn figures(is_broken: bool) -> QuestionFigures {
+        let [metric, name] = ["queue_mean_us", "A mark lowers the window"].map(str::to_owned);
+        let at = At::from([("mark".to_owned(), "16pkts".to_owned())]);
+        let broken = if is_broken { vec![BrokenProperty { name, at: at.clone() }] } else { Vec::new() };
+        QuestionFigures {
+            cells: vec![CellFigures { metric, at, values: vec![Some(1.0); 3] }],
+            broken,
+            ..QuestionFigures::default()
+        }
+    }
+
+    /// The word of the criterion, with these figures of the baseline.
+    fn word(check: ReportCheck, baseline: Option<QuestionFigures>) -> Word {
+        let all = questions().unwrap();
+        let question = all.iter().find(|question| question.name == MARK).unwrap();
+        let first = OfAlgorithms { own: Some(figures(true)), others: vec![("reno".to_owned(), baseline)] };
+        criteria(&[Measured { question, first, again: None, checks: vec![check] }], Vec::new())[0].word
+    }
+
+    #[test]
+    fn property_counts_where_a_measured_baseline_keeps_it_and_something_was_judged() {
+        let broken = || broken_check(Some(1.0));
+        assert_eq!(word(broken(), Some(figures(false))), Word::Worse);
+        assert_eq!(word(broken(), Some(figures(true))), Word::NoWorse, "the baseline breaks it too");
+        assert_eq!(word(broken(), None), Word::NotMeasured, "nobody knows whether the baseline keeps it");
+        assert_eq!(word(broken_check(None), Some(figures(false))), Word::NoWorse, "no mark came");
+    }
+}

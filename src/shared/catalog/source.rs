@@ -1,6 +1,7 @@
 //! The embedded C sources of the algorithms, and a digest of their code.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
@@ -27,16 +28,19 @@ pub fn code_digest(id: &str) -> Option<String> {
 /// Digest of the code that makes links, traffic and traces in virtual time.
 ///
 /// It changes as little as [`code_digest`].
-pub fn laboratory_digest() -> String {
-    let is_of_laboratory = |file: &str| {
-        let header = file.strip_prefix("include/");
-        header.map_or(!file.starts_with("cc/"), |name| name.starts_with("trace"))
-    };
-    let files: BTreeSet<_> = SOURCES.iter().filter(|(file, _)| is_of_laboratory(file)).collect();
-    let digest = files.into_iter().fold(Sha256::new(), |digest, (file, text)| {
-        digest.chain_update(file).chain_update([0]).chain_update(code(text)).chain_update([0])
+pub fn laboratory_digest() -> &'static str {
+    static DIGEST: LazyLock<String> = LazyLock::new(|| {
+        let is_of_laboratory = |file: &str| {
+            let header = file.strip_prefix("include/");
+            header.map_or(!file.starts_with("cc/"), |name| name.starts_with("trace"))
+        };
+        let files: BTreeSet<_> = SOURCES.iter().filter(|(file, _)| is_of_laboratory(file)).collect();
+        let digest = files.into_iter().fold(Sha256::new(), |digest, (file, text)| {
+            digest.chain_update(file).chain_update([0]).chain_update(code(text)).chain_update([0])
+        });
+        hex::encode(&digest.finalize()[..DIGEST_BYTES])
     });
-    hex::encode(&digest.finalize()[..DIGEST_BYTES])
+    &DIGEST
 }
 
 fn text_of(file: &str) -> Option<&'static str> {

@@ -99,12 +99,8 @@ pub fn settle(planted: &Words, is_written: bool) -> Result<()> {
             Some(words) => words.clone(),
             None => pages::words(algorithm).with_context(|| format!("read the page of {algorithm}"))?,
         };
-        let is_in = |name: &str| section.is_empty() || name.starts_with(&format!("{section}:"));
-        let mut said: Vec<&str> = words.iter().filter(|(name, _)| is_in(name)).map(|(_, word)| word.as_str()).collect();
-        said.sort_unstable();
-        said.dedup();
-        let is_found = if section.is_empty() { said == [word] } else { said.contains(&word) };
-        if !is_found {
+        let said = said(section, &words);
+        if !is_found(section, word, &said) {
             missed.push(format!("{algorithm} must be {word} in {section}, and is {}", said.join(", ")));
         }
         let criterion = if section.is_empty() { "all" } else { section };
@@ -113,4 +109,32 @@ pub fn settle(planted: &Words, is_written: bool) -> Result<()> {
     TABLE.settle(&table, is_written)?;
     ensure!(missed.is_empty(), "the suite misses what is known: {}", missed.join("; "));
     Ok(())
+}
+
+/// The different words of the criteria in a section; without one, of all.
+fn said<'w>(section: &str, words: &'w [(String, String)]) -> Vec<&'w str> {
+    let is_in = |name: &str| section.is_empty() || name.starts_with(&format!("{section}:"));
+    let mut said: Vec<&str> = words.iter().filter(|(name, _)| is_in(name)).map(|(_, word)| word.as_str()).collect();
+    said.sort_unstable();
+    said.dedup();
+    said
+}
+
+fn is_found(section: &str, word: &str, said: &[&str]) -> bool {
+    if section.is_empty() { said == [word] } else { said.contains(&word) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_about_the_catalogue_come_out_of_the_pages() {
+        let is_planted = |name: &str| PLANTED.iter().any(|[planted, ..]| *planted == name);
+        for Fact { algorithm, section, word, .. } in FACTS.into_iter().filter(|fact| !is_planted(fact.algorithm)) {
+            let words = pages::words(algorithm).unwrap();
+            let said = said(section, &words);
+            assert!(is_found(section, word, &said), "{algorithm} in {section}: {said:?}");
+        }
+    }
 }

@@ -78,3 +78,13 @@ pub fn settle(is_written: bool) -> Result<()> {
     }
     TABLE.settle(&table, is_written)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_in_the_tree_is_made_of_the_pages() {
+        settle(false).unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 //! Each algorithm has its runs of each question in a directory of its own, so that another candidate needs only its own.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,10 +12,13 @@ use sha2::{Digest, Sha256};
 use super::Args;
 use lab::evaluation::Question;
 use lab::report::{self, Report};
+use shared::catalog::source::{code_digest, laboratory_digest};
 use shared::failure::Failure;
 use shared::sanitize::shown;
 
 const SOURCE: &str = ".bpf.c";
+/// A digest of a file's code is cut to this many bytes.
+const CODE_BYTES: usize = 4;
 /// The line of a flow that runs the evaluated algorithm.
 const FLOW: &str = "algorithm = \"$variant\"\n";
 
@@ -35,6 +39,8 @@ pub struct Place {
     pub candidate: String,
     /// Its source, if it is a file.
     pub source: Option<PathBuf>,
+    /// Digest of its code; `None` for the kernel's own.
+    code: Option<String>,
     against: Vec<String>,
     /// The candidate's tunables and their values.
     settings: Vec<(String, String)>,
@@ -45,9 +51,6 @@ impl Place {
     /// The file cannot be read; the candidate is one of its baselines; an algorithm is named twice.
     pub fn new(args: &Args) -> Result<Place> {
         let source = args.algorithm.ends_with(SOURCE).then(|| PathBuf::from(&args.algorithm));
-        if let Some(file) = &source {
-            fs::metadata(file).with_context(|| format!("read \"{}\"", file.display()))?;
-        }
         let name = source.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let candidate = name.unwrap_or_else(|| args.algorithm.clone());
         let is_id =
@@ -64,33 +67,40 @@ impl Place {
             return Err(Failure::usage(what).hint("name other algorithms with `--against`").into());
         }
         let settings = args.settings.iter().map(|text| setting(text)).collect::<Result<Vec<_>, Failure>>()?;
-        let folder = [
-            &["evaluate", candidate.trim_end_matches(SOURCE)],
-            &*args.settings.iter().map(String::as_str).collect::<Vec<_>>(),
-        ]
-        .concat();
-        let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(folder.join("-")));
-        Ok(Place { out, candidate, source, against: args.against.clone(), settings })
+        let code = match &source {
+            Some(file) => {
+                let text = fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
+                Some(hex::encode(&Sha256::digest(text)[..CODE_BYTES]))
+            }
+            None => code_digest(&candidate),
+        };
+        // Each version of a file has a folder of its own.
+        let of_file = code.iter().filter(|_| source.is_some());
+        let parts = ["evaluate", candidate.trim_end_matches(SOURCE)].into_iter();
+        let parts = parts.chain(of_file.map(String::as_str)).chain(args.settings.iter().map(String::as_str));
+        let folder = parts.collect::<Vec<&str>>().join("-");
+        let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(folder));
+        Ok(Place { out, candidate, source, code, against: args.against.clone(), settings })
     }
 
     /// Notes in the folder what is evaluated there, so that a later call does not mix two.
     ///
     /// # Errors
-    /// The folder has the evaluation of another code, with other tunables or by another seed.
+    /// The folder has the evaluation of another code or laboratory, with other tunables or by another seed.
     pub fn claim(&self, seed: u64) -> Result<()> {
-        let code = match &self.source {
-            Some(file) => fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?,
-            None => Vec::new(),
-        };
-        let code = hex::encode(Sha256::digest(code));
+        let code = self.code.as_deref().unwrap_or("of the kernel");
         let settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let own = format!("{} {code} {seed} {}\n", self.candidate, settings.join(" "));
+        let laboratory = laboratory_digest();
+        let own = format!("{} {code} {seed} {laboratory} {}\n", self.candidate, settings.join(" "));
         let file = self.out.join("evaluated");
         match fs::read_to_string(&file) {
             Ok(known) if known == own => Ok(()),
             Ok(_) => {
                 let what = format!("\"{}\" has an evaluation of other code, tunables or seed", self.out.display());
                 Err(Failure::usage(what).hint("remove it, or give another folder with `--out`").into())
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("read \"{}\"", file.display()))
             }
             Err(_) => {
                 fs::create_dir_all(&self.out).with_context(|| format!("make \"{}\"", self.out.display()))?;

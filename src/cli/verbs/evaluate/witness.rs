@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::Args;
 use super::place::{Part, Place};
+use super::{Args, planned};
 use crate::cli::output::note;
 use crate::cli::verbs::run;
 use crate::cli::verbs::stop::Stop;
@@ -81,10 +81,7 @@ impl Args {
             engine: Engine::Kernel,
             ..self.call(place, &folder, &parts)
         };
-        let mut planned = run::all_planned(&call)?;
-        for (one, part) in planned.iter_mut().zip(&parts) {
-            one.out = place.witness(part);
-        }
+        let planned = planned(&call, &parts, |part| place.witness(part))?;
         run::measure(&planned, stop, &call)?;
         let directories: Vec<_> = parts.iter().map(|part| place.witness(part)).collect();
         let Some(report) = lab::report::load_variants(&question.over(&algorithms)?, &directories)? else {

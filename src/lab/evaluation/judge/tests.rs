@@ -85,6 +85,19 @@ fn a_cell_is_worse_only_beside_all_baselines() {
     assert_eq!(together(&[]), NotMeasured);
 }
 
+#[test]
+fn baseline_without_runs_does_not_count() {
+    let of = |values: &[f64]| QuestionFigures { cells: vec![figures(values.to_vec())], ..QuestionFigures::default() };
+    let own = of(&[20.0, 21.0, 19.0, 20.0]);
+    let others = [("reno".to_owned(), Some(of(&[10.0, 10.5, 9.5, 10.0]))), ("cubic".to_owned(), None)];
+    let margins = [at_most(1.25, None)];
+    let judged = cells(Figures { question: "e", own: &own, others: &others }, &margins);
+    let [cell] = &judged[..] else { panic!("{judged:?}") };
+    assert_eq!((cell.word, cell.mildest().map(|beside| beside.baseline.as_str())), (Word::Worse, Some("reno")));
+    let nothing = cells(Figures { question: "e", own: &own, others: &others[1..] }, &margins);
+    assert_eq!((nothing[0].word, nothing[0].mildest()), (Word::NotMeasured, None));
+}
+
 /// One evaluation: the worst of the cells of each criterion, decided by fresh runs. Each run scatters by 15 %, and half of
 /// that is common to runs of a seed.
 fn evaluated(uniform: &mut Pcg64Mcg, harm: f64) -> Word {
