@@ -40,14 +40,15 @@ pub(crate) type Forecaster = fn(&Plan, &[&PlannedRun], &Finished, Jobs) -> Forec
 impl<'a> RunRequest<'a> {
     /// Opens the result directory, finds the unfinished runs, and reports the forecast.
     ///
-    /// Side effects: the result directory, with the files that the scenario names.
+    /// Side effects: the result directory, with the files that the scenario names. A changed file is refused even if nothing
+    /// is left to do, because its old runs would be reported for it.
     ///
     /// # Errors
     /// The plan has no such part; the directory holds another plan, or cannot be written.
     pub(crate) fn begin(&self, forecast: Forecaster, tell: &mut dyn FnMut(Progress)) -> Result<OpenRun<'a>> {
         let results = OpenResultDir::open(&self.out, self.plan, &self.scenario.text)?;
-        results.keep_files(&self.scenario.files)?;
         let finished = Finished::read(&self.out)?;
+        results.keep_files(&self.scenario.files, &finished)?;
         let part = self.part.runs(self.scenario, self.plan)?;
         tell(Progress::Begins(forecast(self.plan, &part, &finished, self.jobs)));
         let to_do = finished.left(&part);

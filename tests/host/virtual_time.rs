@@ -263,6 +263,12 @@ fn own_file_runs_by_its_path_and_a_change_of_it_shows() {
     assert_ne!(changed, text);
     bench.write("mine.bpf.c", &changed);
     assert_ne!(delivered(&bench.runs("after", "")), before);
+    let refused = bench.fails("before", 2);
+    assert!(refused.contains("has runs of another text of \"mine.bpf.c\""), "nothing is left to do there: {refused}");
+    assert!(
+        fs::read_to_string(bench.out("before").join("mine.bpf.c")).unwrap() == text,
+        "it keeps the file of its runs"
+    );
     bench.write("mine.bpf.c", "int broken(\n");
     assert!(bench.fails("broken", 2).contains("mine.bpf.c:1:"), "the compiler's message names the file");
 }
