@@ -2,10 +2,12 @@
 # One experiment on a Slurm cluster: an array of tasks, then one report.
 #
 #     scenarios/fleet/slurm.sh DIR SCENARIO... [options of `tccc run`]
+#     scenarios/fleet/slurm.sh evaluate DIR FILE.bpf.c|ID [options of `tccc evaluate`]
 #
 # DIR is a folder that all nodes share. The same command again makes only what is missing.
 # Variables: TASKS is the size of the array at most, else a task for each block. ARRAY names single blocks, such as 3,7-9.
-# TCCC is the program. sbatch reads its own: SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_CONSTRAINT for one CPU model.
+# An evaluation has four tasks unless TASKS says otherwise. TCCC is the program. sbatch reads its own: SBATCH_PARTITION,
+# SBATCH_ACCOUNT, SBATCH_TIMELIMIT, and SBATCH_CONSTRAINT for one CPU model.
 set -euo pipefail
 tccc=${TCCC:-tccc}
 starts_max=3
@@ -65,8 +67,41 @@ submit() {
     echo "job $job: $blocks blocks in $tasks tasks; the report will be in $dir/report.html"
 }
 
+# On the node: measures every so many criteria of an evaluation. What is measured already takes no time.
+task_of_evaluation() {
+    local dir=$1 tasks=$2 code=0
+    shift 2
+    stopped=
+    trap 'stopped=1' TERM
+    "$tccc" evaluate "$@" --out "$dir" --shard "$SLURM_ARRAY_TASK_ID/$tasks" || code=$?
+    [[ $code == 0 ]] || again_or_end "$code"
+}
+
+report_of_evaluation() {
+    local dir=$1
+    shift
+    exec "$tccc" evaluate "$@" --out "$dir"
+}
+
+submit_evaluation() {
+    local dir tasks=${TASKS:-4} job
+    dir=$(mkdir -p "$1" && cd "$1" && pwd)
+    shift
+    # Refuses here what every task would refuse.
+    "$tccc" evaluate "$@" --out "$dir" --shard "1/$tasks" --jobs 1 --dry-run | tail -1
+    job=$(sbatch --parsable --job-name=tccc --array="1-$tasks" --requeue --ntasks=1 --cpus-per-task=1 \
+        --output="$dir/task-%a.log" --open-mode=append "$0" task_of_evaluation "$dir" "$tasks" "$@" --jobs 1)
+    echo "no report yet: \`squeue --me\` and \`tail $dir/task-*.log\` show how far job $job is" >"$dir/report.log"
+    sbatch --parsable --job-name=tccc-report --dependency="afterany:$job" --output="$dir/report.log" \
+        "$0" report_of_evaluation "$dir" "$@" >/dev/null
+    echo "job $job: $tasks tasks; the report will be in $dir/report.html"
+}
+
 case ${1:-} in
 task) shift && task "$@" ;;
-"" | -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 2 ;;
+task_of_evaluation) shift && task_of_evaluation "$@" ;;
+report_of_evaluation) shift && report_of_evaluation "$@" ;;
+evaluate) shift && submit_evaluation "$@" ;;
+"" | -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2 ;;
 *) submit "$@" ;;
 esac

@@ -67,9 +67,9 @@ pub struct Inspection<'a> {
     /// Running time of the fuzzer. 0: it does not run.
     pub fuzz: Duration,
     /// Prepares a process of this program that checks one property.
-    pub ring: fn() -> Result<Command>,
-    /// Compiles a file for the guest of virtual time, from the algorithm's name, the file's name and its text.
-    pub module: fn(&str, &str, &str) -> Result<()>,
+    pub ring: fn() -> Command,
+    /// Compiles a file for the guest of virtual time, under the algorithm's name.
+    pub module: fn(&str, &Path) -> Result<()>,
     /// Called with each check as it ends.
     pub tell: &'a mut dyn FnMut(&Check),
 }
@@ -129,7 +129,7 @@ impl Inspection<'_> {
             }
         };
         self.check_object(&algorithm, Some(&text), &mut checks);
-        let module = || (self.module)(&algorithm.id, &self.file_name(), &text);
+        let module = || (self.module)(&algorithm.id, self.file);
         let compiled = self.wants(CheckGroup::VirtualTime).then(module);
         self.add_of(CheckGroup::VirtualTime, &mut checks, MODULE, || compiled.map_or(Ok(SOUND), guest_module));
         let mut hangs = false;
@@ -208,7 +208,7 @@ impl Inspection<'_> {
                 if hangs {
                     return Err(Failure::unmet(HANGS).into());
                 }
-                let broken = native::check(&library, object, property, ring()?)?;
+                let broken = native::check(&library, object, property, ring())?;
                 hangs = broken.as_ref().is_some_and(|broken| broken.hangs);
                 Ok(Findings::Faults(broken.iter().map(|broken| bench.short(&broken.why)).collect()))
             });

@@ -34,7 +34,7 @@ pub use load::{LoadOptions, LoadedAlgorithm};
 pub(crate) use load::{load, make_default, replaces};
 pub use object::{Verified, verify};
 pub(crate) use receiver::load_receiver;
-pub use request::{Request, check_name, digest};
+pub use request::{Request, check_name};
 use unload::sweep;
 pub use unload::{Unloaded, drain, ours, plan};
 pub(crate) use unload::{give_back_default, unload, unload_if_free, unload_with_policy};

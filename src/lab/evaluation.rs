@@ -8,12 +8,15 @@ mod figures;
 mod judge;
 mod page;
 mod questions;
+mod risk;
 mod summary;
 
 pub use figures::{AlgorithmFigures, FIGURES_SCHEMA, QuestionFigures, origin, shipped_in};
 pub use judge::{JudgedCell, Word};
 pub use page::{document, overview};
+
 pub use questions::{NotMeasured, Question, not_measured, questions};
+pub use risk::findings;
 pub use summary::{
     EVALUATION_SCHEMA, Evaluation, JudgedCriterion, JudgedProperty, Measured, OfAlgorithms, Witness, criteria,
 };

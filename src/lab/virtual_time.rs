@@ -40,9 +40,10 @@ use crate::plan::{Plan, PlannedRun};
 use crate::pool::{self, Pool, workers};
 use crate::results::{Finished, OpenResultDir};
 use crate::room;
-use crate::scenario::algorithm::source;
+use crate::scenario::algorithm::{headers, source};
 use crate::scenario::{Cell, GuestKernel, Scenario};
 use crate::work::{Forecast, OpenRun, Progress, RunRequest, WorkOutcome};
+use shared::failure::Failure;
 use shared::model::run::{HostRecord, RunRecord, RunStatus};
 
 /// Name of the guest's module with links, traffic and tracer, in the record of tools.
@@ -73,7 +74,9 @@ pub fn check<'a>(scenario: &Scenario, kernel: GuestKernel, cells: impl IntoItera
 ///
 /// # Errors
 /// Guest or compiler are missing (unmet); the compiler refuses the file (usage).
-pub fn compile(id: &str, file: &str, text: &str) -> Result<()> {
+pub fn compile(id: &str, file: &Path) -> Result<()> {
+    let text = &headers::read(file).map_err(Failure::usage)?.text;
+    let file = &file.file_name().unwrap_or_default().to_string_lossy();
     // The flags of the newer kernel alone.
     let needs_newer =
         ["_NEEDS_ACCECN", "_ECT_1_NEGOTIATION", "_NO_FALLBACK_RFC3168"].iter().any(|flag| text.contains(flag));

@@ -86,7 +86,7 @@ fn split_table(path: &Path) -> (&Path, Option<&str>) {
     }
 }
 
-/// Reads a user's own object file: `FILE`, or `FILE:TABLE` if it has several ops tables.
+/// Reads a user's own object file, `FILE`, or `FILE:TABLE` if it has several ops tables, and its evaluation if there is one.
 ///
 /// # Errors
 /// The file cannot be read, is too large, or is not an object with one congestion control algorithm under the GPL.
@@ -94,10 +94,11 @@ pub fn open(path: &Path) -> Result<Algorithm, Failure> {
     let (file, table) = split_table(path);
     let refuse = |why: &str| Failure::usage(format!("cannot read \"{}\": {why}", file.display()));
     let bytes = read_limited::read(file, OBJECT_BYTES_MAX).map_err(|error| refuse(&io_error::reason(&error)))?;
-    object::read(bytes.into(), table).map_err(|why| match file.extension() {
+    let algorithm = object::read(bytes.into(), table).map_err(|why| match file.extension() {
         Some(c) if c == "c" => refuse(&why).hint("it is C source: compile it, and name the object, FILE.bpf.o"),
         _ => refuse(&why),
-    })
+    })?;
+    Ok(Algorithm { findings: risk::beside(file), ..algorithm })
 }
 
 /// Reads an algorithm from the bytes of an object with one ops table.

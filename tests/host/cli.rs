@@ -47,8 +47,8 @@ fn rows_of_a_table_stay_in_their_columns_on_a_narrow_terminal() {
     let mut session = pty::Session::start(60, 400, &["show", "dtcp"]);
     assert_eq!(session.end(), Some(0));
     let screen = session.screen();
-    let figures: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("  figure  ")).collect();
-    let table = figures.iter().take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    let criteria: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("  criterion  ")).collect();
+    let table = criteria.iter().take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>();
     assert!(table.len() > 3 && table.iter().all(|line| line.starts_with("  ")), "{screen}");
 }
 
@@ -68,9 +68,9 @@ fn list_and_show_have_one_word_for_the_risk_and_its_reason() {
     let (word, sentence) = (shown["risk"]["level"].as_str().unwrap(), shown["risk"]["sentence"].as_str().unwrap());
     let section = card.split("\nRisk\n").nth(1).unwrap().split("\n\nTunables").next().unwrap();
     assert!(section.starts_with(&format!("  {word}: ")) && section.contains(sentence), "{section}");
-    let figures = shown["risk"]["figures"].as_array().unwrap();
-    let is_figure = |line: &&str| [" low", " medium", " high"].iter().any(|word| line.ends_with(word));
-    assert_eq!(section.lines().filter(is_figure).count(), figures.len(), "{section}");
+    let criteria = shown["risk"]["criteria"].as_array().unwrap();
+    let is_criterion = |line: &&str| [" low", " medium", " high"].iter().any(|word| line.ends_with(word));
+    assert_eq!(section.lines().filter(is_criterion).count(), criteria.len(), "{section}");
     assert_eq!(list.iter().find(|line| line["id"] == "reno").unwrap()["risk"], Value::Null);
 }
 
@@ -82,7 +82,7 @@ fn high_risk_becomes_the_default_only_with_the_operator_s_consent() {
         assert!(output.stdout.is_empty() && said.starts_with("tccc: error: cannot make \""), "{said}");
         assert!(said.contains(why) && said.contains("`--confirm 10m`") && said.contains("`--accept-risk`"), "{said}");
     };
-    let unmeasured = "not measured, which counts as high: nobody has measured its effect on other flows";
+    let unmeasured = "not measured, which counts as high: nobody has evaluated it";
     let tuned = &tccc::catalog::find("dtcp").unwrap().tunables[0];
     let setting = format!("{}={}", tuned.name, tuned.default - 1);
     refused(&format!("load dtcp --default --set {setting}"), unmeasured);

@@ -70,8 +70,34 @@ fn folder_of_another_evaluation_is_refused() {
     refused(&format!("{call} --seed 7"));
     algorithm(folder.path(), "mine", ["return reno_ssthresh(tcp_sk(sk));", "return 2;"]);
     refused(call);
+    let header = |text: &str| fs::write(folder.path().join("keep.h"), text).unwrap();
+    header("#define KEPT(tp) reno_ssthresh(tp)\n");
+    let with_header = ["#include \"tccc.bpf.h\"", "#include \"keep.h\"\n#include \"tccc.bpf.h\""];
+    algorithm(folder.path(), "mine", with_header);
+    let text = fs::read_to_string(folder.path().join("mine.bpf.c")).unwrap();
+    let text = text.replace("return reno_ssthresh(tcp_sk(sk));", "return KEPT(tcp_sk(sk));");
+    fs::write(folder.path().join("mine.bpf.c"), text).unwrap();
+    let call = "mine.bpf.c --only 7.6 --runs 3 --out y";
+    check(0, &mut evaluate(folder.path(), call));
+    header("#define KEPT(tp) 2\n");
+    check(2, &mut evaluate(folder.path(), call)).stderr_has("\"y\" has an evaluation of other code");
     check(0, &mut evaluate(folder.path(), "mine.bpf.c --only 7.6 --runs 3"));
     assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1, "a folder for this version of the file");
+}
+
+#[test]
+fn shares_of_several_hosts_make_one_report() {
+    needs!(guest7);
+    let folder = TempDir::new().unwrap();
+    let run =
+        |more: &str| check(0, &mut evaluate(folder.path(), &format!("bpf_reno --only 7.6 --runs 3 --out {more}")));
+    run("whole");
+    run("shared --shard 2/2").stderr_has("this share has none");
+    run("shared --shard 1/2").stderr_has("the same command without `--shard` reports");
+    assert!(!folder.path().join("shared/report.json").exists());
+    run("shared");
+    let report = |out: &str| fs::read_to_string(folder.path().join(out).join("report.json")).unwrap();
+    assert_eq!(report("shared"), report("whole"));
 }
 
 /// Figures that the program carries are those that it would measure.
@@ -127,7 +153,9 @@ fn wrong_arguments_are_refused_with_a_way_out() {
     refused(2, "bpf_reno --quick --full").stderr_has("cannot be used with");
     refused(2, "nothing --dry-run").stderr_has("nothing");
     refused(2, "nothing").stderr_has("nothing");
-    refused(1, "missing.bpf.c --dry-run").stderr_has("missing.bpf.c");
+    refused(2, "bpf_reno --shard 3/2").stderr_has("expected I/N");
+    refused(2, "bpf_reno --shard 1/2 --witness").stderr_has("cannot be used with");
+    refused(2, "missing.bpf.c --dry-run").stderr_has("missing.bpf.c");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     refused(0, "bpf_reno --only 5.1 --dry-run").stdout_has("e04-high-loss").stdout_has("nothing was changed");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

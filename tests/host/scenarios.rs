@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tccc::catalog;
-use tccc::catalog::risk::QUESTIONS;
 use tccc::lab::plan::{Choices, Plan};
 use tccc::model::run::Engine;
 use tccc::model::series::SERIES;
@@ -16,7 +15,7 @@ const OF_THE_KERNEL: [&str; 10] =
 /// The folder of policies.
 const POLICIES: &str = "policy";
 /// Folders of scenarios without a paper.
-const OURS: [&str; 4] = ["smoke", "compare", "evaluate", "safety"];
+const OURS: [&str; 3] = ["smoke", "compare", "evaluate"];
 const REFERENCE: &str = include_str!("../../scenarios/REFERENCE.md");
 
 fn scenarios() -> Vec<PathBuf> {
@@ -83,17 +82,6 @@ fn scenarios_of_every_algorithm_have_every_algorithm() {
         }
     }
     assert_eq!(claim_it, 2, "one over a cellular link, one with random loss");
-}
-
-/// `cargo xtask risk` runs the files, and `tccc show` describes their figures.
-#[test]
-fn every_question_of_safety_has_a_file_and_its_words() {
-    let files = scenarios().into_iter().filter(|file| file.parent().is_some_and(|folder| folder.ends_with("safety")));
-    let mut stems: Vec<String> = files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    let mut asked: Vec<String> = QUESTIONS.iter().map(|question| question.id.to_owned()).collect();
-    asked.sort();
-    stems.sort();
-    assert_eq!(stems, asked);
 }
 
 /// The TOML blocks of the reference under a heading; "" for the text before the first.

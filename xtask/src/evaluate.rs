@@ -1,4 +1,5 @@
-//! Evaluates algorithms of the catalogue: the figures that tccc carries, a page for each, and the table of known offenders.
+//! Evaluates algorithms of the catalogue: the figures and the risk that tccc carries, a page for each, and the table of
+//! known offenders.
 
 use std::path::PathBuf;
 
@@ -8,8 +9,10 @@ use fs_err as fs;
 
 use crate::process;
 
+mod claims;
 mod offenders;
 mod pages;
+mod risk;
 
 /// Holds the runs.
 const FOLDER: &str = "target/evaluate";
@@ -30,12 +33,12 @@ pub struct Arguments {
     /// Only write the tables of the known offenders and of all pages
     #[arg(long, conflicts_with_all = ["ids", "runs"])]
     tables: bool,
-    /// Write figures, pages and tables into scenarios/evaluate
+    /// Write figures, risk, pages and tables into scenarios/evaluate, and the risk into the README
     #[arg(long)]
     bless: bool,
 }
 
-/// `cargo xtask evaluate dtcp --bless` evaluates an algorithm and writes its figures and its page.
+/// `cargo xtask evaluate dtcp --bless` evaluates an algorithm and writes its figures, its risk and its page.
 ///
 /// What is in target/evaluate is continued, so remove it to measure the same code again.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -50,12 +53,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 fs::copy(folder.join("figures.json"), process::workspace().join(FIGURES).join(format!("{id}.json")))?;
             }
             pages::write(id, &folder)?;
+            risk::keep(id, &folder)?;
             // The next one compares with these figures.
             process::build_fast_tccc()?;
         }
     }
+    if arguments.bless {
+        risk::write_words()?;
+    }
     let planted = offenders::planted()?;
     offenders::settle(&planted, arguments.bless)?;
+    claims::settle(arguments.bless)?;
     pages::settle(arguments.bless)
 }
 

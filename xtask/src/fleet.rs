@@ -3,6 +3,7 @@
 //! All files are in one folder, and the daemons are children of this program: nothing else on the machine changes.
 
 mod cluster;
+mod evaluation;
 mod host;
 mod properties;
 mod trial;
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// Run 24 blocks with this engine instead; a node is lost and a task cancelled at random moments
     #[arg(long)]
     grid: Option<GridEngine>,
+    /// Share an evaluation between two nodes instead, and compare it with one machine's
+    #[arg(long, conflicts_with = "grid")]
+    evaluation: bool,
     /// With `--grid`: repeat the random moments of the call that printed this seed
     #[arg(long, requires = "grid")]
     seed: Option<usize>,
@@ -58,6 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     setup::set_up(SetupPurpose::Fleet)?;
     guest::provide()?;
+    if arguments.evaluation {
+        process::build_fast_tccc()?;
+        return evaluation::check();
+    }
     process::build_tccc()?;
     match arguments.grid {
         None => check(),

@@ -21,7 +21,6 @@ mod process;
 mod prove;
 mod readme;
 mod results;
-mod risk;
 mod selftests;
 mod setup;
 mod test;
@@ -73,8 +72,6 @@ enum Task {
     Virtual(guest::Arguments),
     /// Run the papers' experiments and write their summaries
     Results(results::Arguments),
-    /// Measure each algorithm's effect on its neighbours and on difficult paths; write the table that tccc shows
-    Risk(risk::Arguments),
     /// Evaluate algorithms by RFC 9743; write the figures that tccc carries, a page for each and the known offenders
     Evaluate(evaluate::Arguments),
     /// Run a command under another kernel, in a virtual machine
@@ -121,7 +118,6 @@ fn main() -> ExitCode {
         Task::Verify => test::verify(),
         Task::Virtual(arguments) => guest::run(&arguments),
         Task::Results(arguments) => results::run(&arguments),
-        Task::Risk(arguments) => risk::run(&arguments),
         Task::Evaluate(arguments) => evaluate::run(&arguments),
         Task::Vm(arguments) => vm::run(&arguments),
         Task::VmMatrix(arguments) => vm::matrix::run(&arguments),

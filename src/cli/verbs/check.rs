@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::output::{OutputFormat, results, write_json};
@@ -13,6 +13,7 @@ use author::report::{Check, CheckGroup, CheckOutcome, Inspection};
 use lab::virtual_time;
 use shared::catalog;
 use shared::failure::Failure;
+use shared::kernel::process::OWN_PROGRAM;
 use shared::sanitize::plain_lines;
 
 const NAME_WIDTH: usize = 18;
@@ -101,10 +102,10 @@ impl Args {
 }
 
 /// `tccc ring`, which checks one property in a process of its own.
-fn ring() -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+fn ring() -> Command {
+    let mut command = Command::new(OWN_PROGRAM);
     command.arg("ring");
-    Ok(command)
+    command
 }
 
 fn write_check(out: &mut impl Write, check: &Check) -> io::Result<()> {

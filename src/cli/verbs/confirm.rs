@@ -15,6 +15,7 @@ use host::state::Store;
 use host::trial;
 use shared::kernel::probe::Features;
 use shared::kernel::process;
+use shared::kernel::process::OWN_PROGRAM;
 use shared::kernel::system_log::{self, Severity};
 
 /// Shortest and longest trial; a person needs some time to see what happens.
@@ -82,6 +83,5 @@ fn undo_at(name: &str, until_ns: u64) -> Result<()> {
 
 /// Starts the process that undoes a load after `patience`.
 pub fn start_guard(name: &str, patience: Duration) -> Result<UndoGuard> {
-    // /proc/self/exe is this program even if its path now holds another file.
-    UndoGuard::start(Command::new("/proc/self/exe").args(["confirm", name, "--undo-at"]), patience)
+    UndoGuard::start(Command::new(OWN_PROGRAM).args(["confirm", name, "--undo-at"]), patience)
 }

@@ -1,8 +1,11 @@
 //! `tccc evaluate`: the questions of RFC 9743 to one algorithm.
 
+mod object;
 mod place;
+mod results;
 mod witness;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,11 +18,9 @@ use super::stop::Stop;
 use crate::cli::effect::Effect;
 use crate::cli::output::{OutputFormat, note, results};
 use lab::cost::Jobs;
-use lab::evaluation::{
-    self, AlgorithmFigures, EVALUATION_SCHEMA, Evaluation, FIGURES_SCHEMA, JudgedCriterion, Measured, OfAlgorithms,
-    Question, QuestionFigures, Witness, Word,
-};
-use lab::report::{self, Report, ReportCheck, ReportFormat, drawing};
+use lab::evaluation::{self, JudgedCriterion, Measured, OfAlgorithms, Question, QuestionFigures};
+use lab::part::Shard;
+use lab::report::{Report, ReportCheck};
 use lab::work::interrupted;
 use shared::failure::Failure;
 use shared::model::run::Engine;
@@ -41,9 +42,13 @@ const AGAIN: u32 = 2;
 /// RFC 9743 leaves that to the community.
 ///
 /// The folder then has report.html, report.md for an Internet-Draft with its first table in overview.md, report.json,
-/// figures.json with the judged values, and a page with all runs of each experiment. Ctrl-C keeps what is done, and the same command continues. The same program
-/// gives the same numbers on any machine, so it carries those of the usual baselines. Most of the folder is the events of
-/// the runs, some 2 GB with --quick; delete it when you have read the report.
+/// figures.json with the judged values, risk.json with what `tccc show` and `load --default` say of it, and a page with all
+/// runs of each experiment. Ctrl-C keeps what is done, and the same command continues. The same program gives the same
+/// numbers on any machine, so it carries those of the usual baselines. Most of the folder is the events of the runs, some
+/// 2 GB with --quick; delete it when you have read the report.
+///
+/// A whole evaluation of mine.bpf.c also writes mine.risk.json beside mine.bpf.o, if that was compiled before. Then
+/// `load mine.bpf.o --default` knows the result.
 ///
 /// Example: `tccc evaluate mine.bpf.c --quick --only 5.1`
 #[derive(Debug, clap::Args)]
@@ -72,6 +77,9 @@ pub struct Args {
     /// Only criteria of this section, such as 5.1.3 or 5; may be repeated
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
+    /// Measure only the I-th of N shares of the criteria, for N hosts with one folder; a call without it then reports
+    #[arg(long, value_name = "I/N", conflicts_with = "witness")]
+    shard: Option<Shard>,
     /// Measure the baselines too, although this program carries their figures
     #[arg(long)]
     afresh: bool,
@@ -108,6 +116,10 @@ impl Args {
         if self.witness {
             witness::check(&place)?;
         }
+        if questions.is_empty() {
+            note("there are fewer criteria than shares: this share has none");
+            return Ok(());
+        }
         let parts = self.parts(&place, &questions)?;
         // A candidate that cannot run leaves no folder behind.
         let scratch = tempfile::tempdir().context("make a folder for the plan")?;
@@ -119,6 +131,9 @@ impl Args {
             return print_plan(&planned, &parts, &forecast);
         }
         place.claim(self.seed)?;
+        if self.is_whole(&place) {
+            place.note_missing_object();
+        }
         place.write(&place.out, &parts)?;
         note(&forecast);
         let stop = Stop::listen()?;
@@ -133,11 +148,17 @@ impl Args {
         if stop.is_asked() {
             return Err(continued(again.err().unwrap_or_else(interrupted)));
         }
+        if self.shard.is_some() {
+            note("the same command without `--shard` reports when all shares are measured");
+            return first.and(again);
+        }
         let witnessed = if self.witness { self.ask_witness(&place, &questions, criteria, &stop)? } else { Vec::new() };
         if stop.is_asked() {
             return Err(continued(interrupted()));
         }
+        let is_complete = first.is_ok() && again.is_ok();
         let written = self.finish(&place, &questions, reports, witnessed);
+        let written = written.and_then(|evaluation| self.conclude(&place, &evaluation, is_complete));
         first.and(again).and(written)
     }
 
@@ -193,7 +214,14 @@ impl Args {
         }
         let is_chosen =
             |question: &Question| self.only.is_empty() || self.only.iter().any(|part| is_in(question, part));
-        Ok(all.into_iter().filter(is_chosen).collect())
+        let mut chosen: Vec<Question> = all.into_iter().filter(is_chosen).collect();
+        if let Some(Shard { number, of }) = self.shard {
+            let criteria: BTreeSet<String> = chosen.iter().map(|question| question.criterion().to_owned()).collect();
+            let own = criteria.iter().skip(number as usize - 1).step_by(of as usize);
+            let own: Vec<&String> = own.collect();
+            chosen.retain(|question| own.iter().any(|criterion| *criterion == question.criterion()));
+        }
+        Ok(chosen)
     }
 
     /// The call of `tccc run` that measures these parts, whose scenarios are in this folder.
@@ -293,97 +321,6 @@ impl Args {
         let others = self.against.iter().map(|name| Ok((name.clone(), of(name)?))).collect::<Result<_>>()?;
         Ok(OfAlgorithms { own: of(&place.candidate)?, others })
     }
-
-    /// Writes the reports and prints the table of criteria.
-    fn finish(
-        &self,
-        place: &Place,
-        questions: &[Question],
-        first: Vec<Option<Report>>,
-        witnessed: Vec<(String, Witness)>,
-    ) -> Result<()> {
-        let again =
-            questions.iter().map(|question| place.report(question, Place::again)).collect::<Result<Vec<_>>>()?;
-        let both: Vec<FirstAndAgain<'_>> =
-            first.iter().zip(&again).map(|(first, again)| [first.as_ref(), again.as_ref()]).collect();
-        let measured = self.measured(place, questions, &both)?;
-        let host = both.iter().flatten().flatten().next().map(|report| report.host.clone());
-        for ((question, first), again) in questions.iter().zip(first).zip(again) {
-            let reports: Vec<Report> = first.into_iter().chain(again).collect();
-            if !reports.is_empty() {
-                let page = report::render_all(&reports, ReportFormat::Html)?;
-                place.put(&format!("{}.html", question.name), &page)?;
-            }
-        }
-        let mut evaluation = self.evaluation(place, questions, &measured, host)?;
-        for (name, witness) in witnessed {
-            let criterion = evaluation.criteria.iter_mut().find(|criterion| criterion.name == name);
-            criterion.into_iter().for_each(|criterion| criterion.witness = Some(witness.clone()));
-        }
-        let documents = || std::iter::once(evaluation::document(&evaluation));
-        let title = format!("RFC 9743 for {}", place.candidate);
-        let json = serde_json::to_string_pretty(&evaluation)? + "\n";
-        place.put("report.html", &drawing::html::written(&title, documents()))?;
-        place.put("report.md", &drawing::markdown::written(documents()))?;
-        place.put("overview.md", &drawing::markdown::written(std::iter::once(evaluation::overview(&evaluation))))?;
-        place.put("report.json", &json)?;
-        place.put("figures.json", &self.own_figures(place, &measured, &evaluation.kernel)?)?;
-        match self.output {
-            OutputFormat::Json => write!(results(), "{json}")?,
-            OutputFormat::Table => {
-                let overview = std::iter::once(evaluation::overview(&evaluation));
-                write!(results(), "{}", drawing::text::written(overview))?;
-                writeln!(results(), "\nreport: {}", place.out.join("report.html").display())?;
-            }
-        }
-        broken(&evaluation).map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn evaluation(
-        &self,
-        place: &Place,
-        questions: &[Question],
-        measured: &[Measured<'_>],
-        host: Option<report::ReportHost>,
-    ) -> Result<Evaluation> {
-        let others = if self.only.is_empty() { evaluation::not_measured()? } else { Vec::new() };
-        let (kernel, tools, algorithms) =
-            host.map_or_else(Default::default, |host| (host.kernel, host.tools, host.algorithms));
-        let mut shipped = Vec::new();
-        for baseline in &self.against {
-            let is_shipped = |question| Ok(self.shipped(question, baseline)?.is_some());
-            let of_questions = questions.iter().map(is_shipped).collect::<Result<Vec<bool>>>()?;
-            shipped.extend(of_questions.contains(&true).then(|| baseline.clone()));
-        }
-        Ok(Evaluation {
-            schema: EVALUATION_SCHEMA,
-            candidate: place.candidate.clone(),
-            digest: algorithms.get(&place.candidate).cloned(),
-            settings: self.settings.clone(),
-            baselines: self.against.clone(),
-            only: self.only.clone(),
-            runs: self.number(),
-            runs_again: AGAIN * self.number(),
-            seeds: self.seeds(),
-            shipped,
-            kernel,
-            tools,
-            criteria: evaluation::criteria(measured, others),
-        })
-    }
-
-    /// The candidate's figures, in the form in which this program carries those of others.
-    fn own_figures(&self, place: &Place, measured: &[Measured<'_>], kernel: &str) -> Result<String> {
-        let questions = measured.iter().filter_map(|one| Some((one.question.name.to_owned(), one.first.own.clone()?)));
-        let figures = AlgorithmFigures {
-            schema: FIGURES_SCHEMA,
-            algorithm: place.candidate.clone(),
-            kernel: kernel.to_owned(),
-            runs: self.number(),
-            questions: questions.collect(),
-        };
-        figures.written()
-    }
 }
 
 /// The plans of parts, each with its own directory.
@@ -420,20 +357,4 @@ fn continued(error: anyhow::Error) -> anyhow::Error {
         Some(failure) => failure.clone().hint("the same command continues").into(),
         None => error,
     }
-}
-
-/// The properties of traces that do not hold.
-fn broken(evaluation: &Evaluation) -> Option<Failure> {
-    let properties = evaluation.criteria.iter().filter(|criterion| criterion.word == Word::Worse);
-    let properties = properties.flat_map(|criterion| &criterion.properties);
-    let broken: Vec<String> = properties
-        .filter(|property| property.is_broken())
-        .map(|property| format!("{} ({})", property.check.title(), property.check.reason))
-        .collect();
-    let first = broken.first()?;
-    let what = match broken.len() {
-        1 => format!("a property of the candidate does not hold: {first}"),
-        many => format!("{many} properties of the candidate do not hold, first: {first}"),
-    };
-    Some(Failure::outside(what).hint("report.html has every run"))
 }

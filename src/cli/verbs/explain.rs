@@ -98,6 +98,9 @@ struct DecisionLine {
     share: Option<f64>,
     #[serde(skip)]
     portion: Option<Portion>,
+    /// What the rule asks for and nobody said: `cgroup`, `network namespace`, `direction`, `algorithm`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    only_if: Vec<&'static str>,
     passed_over: Vec<SkippedRule>,
 }
 
@@ -265,6 +268,7 @@ impl<'a> PolicyOnHost<'a> {
             arm: decision.decided.map(|(_, arm)| arm.treatment.to_string()),
             share: decision.decided.map(|(_, arm)| arm.portion.fraction()),
             portion: decision.decided.map(|(_, arm)| arm.portion),
+            only_if: decision.decided.map_or(Vec::new(), |(rule, _)| decide::unknown(&rule.when, connection)),
             passed_over: over.map(|(rule, why)| SkippedRule { rule: rule.name.clone(), because: why }).collect(),
         }
     }
@@ -292,12 +296,17 @@ fn write(out: &mut impl Write, one: &Explanation) -> io::Result<()> {
         };
         line("decided by", format!("rule \"{rule}\", arm {arm}{what}"))?;
     } else if one.is_open {
-        let none = "no rule: the policy labels what it changes or compares; programs and routes may choose";
+        let none =
+            "no rule: it is older than the policy, or its program or route chose (`override = true` replaces that)";
         line("decided by", none.to_owned())?;
     }
     match (&one.now.rule, &one.now.arm, one.now.portion) {
         (Some(rule), Some(arm), Some(portion)) => {
             line("the rules", format!("rule \"{rule}\" gives arm {arm}, {portion} of its connections"))?;
+            if !one.now.only_if.is_empty() {
+                let only_if = one.now.only_if.join(" and ");
+                line("", format!("only if its {only_if} fit the rule; options say what they are"))?;
+            }
         }
         _ => line("the rules", "no rule matches".to_owned())?,
     }

@@ -14,6 +14,7 @@ use host::policy::rule::{Allowed, Policy, Treatment};
 use host::trial::guard;
 use host::trial::judge::{decisions, limit_of};
 use shared::kernel::congestion::connection_rate;
+use shared::kernel::process::OWN_PROGRAM;
 use shared::kernel::process::{self, Process};
 use shared::kernel::system_log::{self, Severity};
 use shared::model::guard::{ForecastPlan, SPREAD_DEFAULT, detectable};
@@ -65,8 +66,7 @@ impl Args {
 
 /// This program as the guard of a trial.
 pub fn guard_command() -> Command {
-    // /proc/self/exe is this program even if its path now holds another file.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(OWN_PROGRAM);
     command.args(["guard", "--trial"]);
     command
 }
@@ -82,7 +82,8 @@ pub fn forecast(out: &mut impl Write, policy: &Policy, patience: Option<Duration
     let decisions = decisions(policy);
     writeln!(
         out,
-        "this host makes {rate:.1} connections a second; if all of them were the rule's, the guard would detect"
+        "this network namespace made {rate:.1} connections a second since it began, in both directions; if the rule had as \
+         many, the guard would detect"
     )?;
     for (rule, trial) in guarded {
         let treated = rule.split.arms.iter().find(|arm| arm.treatment != Treatment::Keep);

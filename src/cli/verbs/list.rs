@@ -18,9 +18,9 @@ use shared::kernel::{congestion, struct_ops};
 /// Show every algorithm: title, source, risk, registered or not
 ///
 /// The risk is that of giving an algorithm to connections that did not ask for it, by `load --default` or a policy. It
-/// is measured against Reno on the paths in scenarios/safety. The risk is high if a neighbour or the host itself is at
-/// least 2 times worse off, and medium from 1.25 times. The README there explains the rule; `tccc show ID` shows the
-/// figures.
+/// is the worst of what `tccc evaluate` finds in the criteria of RFC 9743, beside Reno and CUBIC. Low is on average
+/// within the margin in all, medium is worse in one or more, and high is worse even if twice as much were allowed. `tccc show ID` has every
+/// criterion.
 ///
 /// Works without root, and on kernels that cannot load any of them. The list ends with the kernel's own algorithms and
 /// those registered under other names.

@@ -30,7 +30,7 @@ use shared::units::{format_duration, time_within};
 /// Sockets can then choose it by name (`iperf3 -C dtcp`). With `--default`, every socket that chooses none gets it.
 /// Tunables are whole numbers in the unit that `tccc show` gives; each has its own range. `tccc unload` undoes everything.
 ///
-/// With `--default`, first prints the measured effect on other flows. An algorithm whose risk is high or not measured
+/// With `--default`, first prints its risk. An algorithm whose risk is high or not measured
 /// needs `--confirm` or `--accept-risk` to become the default. A patented one needs `--accept-risk`. `tccc list --help`
 /// explains the risk.
 ///

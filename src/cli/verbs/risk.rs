@@ -64,11 +64,11 @@ impl AlgorithmRisk {
 
     /// Level and reason.
     fn why(&self) -> String {
-        let Risk { level, sentence, of_this_code, figures } = &self.risk;
-        if figures.is_empty() {
+        let Risk { level, sentence, of_this_code, criteria } = &self.risk;
+        if criteria.is_empty() {
             return format!("not measured, which counts as high: {sentence}");
         }
-        let version = if *of_this_code { "" } else { "; measured for another version of its code" };
+        let version = if *of_this_code { "" } else { "; another version of its code was evaluated" };
         format!("{level}: {sentence}{version}")
     }
 }
@@ -80,6 +80,7 @@ pub fn risk_of(record: &Record) -> Risk {
         None => catalog::find(&record.algorithm).cloned(),
     };
     match opened.and_then(|algorithm| Ok((algorithm.recorded(&record.tunables)?, algorithm))) {
+        Ok((_, algorithm)) if algorithm.digest() != record.digest => Risk::of_other_code(),
         Ok((settings, algorithm)) => Risk::of_tuned(&algorithm, &settings),
         Err(_) => Risk::gone(),
     }

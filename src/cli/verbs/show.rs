@@ -11,7 +11,7 @@ use crate::cli::output::plain::{marked_title, write_indented};
 use crate::cli::output::{OutputFormat, note};
 use host::loader::{self, Request};
 use host::state::Store;
-use shared::catalog::risk::{HIGH_FROM, Level, MEDIUM_FROM, Risk};
+use shared::catalog::risk::{Level, Risk};
 use shared::catalog::{self, Algorithm, Card, Companion, CompanionPlace, StateLayout, Tunable};
 use shared::kernel::privilege;
 use shared::kernel::probe::Features;
@@ -21,9 +21,10 @@ const INDENT: u16 = 2;
 
 /// Show one algorithm: header, risk, tunables, phases, callbacks
 ///
-/// Each figure of the risk is a ratio to Reno on the same path, or to CUBIC beside CUBIC, with its 95 % confidence interval.
-/// The risk is high if a figure is at least 2 times worse, and medium from 1.25 times. scenarios/safety/README.md explains
-/// the rule.
+/// The risk is what `tccc evaluate` finds in each criterion of RFC 9743. The ratio of its worst cell is to the milder one of
+/// Reno and CUBIC on the same path, with its 95 % confidence interval. Low is on average within the margin, medium is
+/// worse, and high is worse even if twice as much were allowed. An object mine.bpf.o has its own in mine.risk.json, which
+/// `tccc evaluate mine.bpf.c` writes.
 ///
 /// As root it also asks the kernel's verifier about each callback, and prints how many instructions the verifier processed.
 /// It registers nothing.
@@ -137,26 +138,20 @@ fn write_card(out: &mut impl Write, shown: &CardDocument, companion: Option<&Com
 }
 
 fn write_risk(out: &mut impl Write, risk: &Risk) -> io::Result<()> {
-    let Risk { level, sentence, of_this_code, figures } = risk;
+    let Risk { level, sentence, of_this_code, criteria } = risk;
     writeln!(out, "\nRisk")?;
-    if figures.is_empty() {
+    if criteria.is_empty() {
         return writeln!(out, "  {level}, which counts as high: {sentence}");
     }
-    let reason = if *level == Level::Low { "the worst of its figures: " } else { "" };
-    writeln!(out, "  {level}: {reason}{sentence}\n")?;
+    let counts = if *level == Level::NotMeasured { ", which counts as high" } else { "" };
+    writeln!(out, "  {level}{counts}: {sentence}\n")?;
     if !of_this_code {
-        writeln!(out, "  measured for another version of its code\n")?;
+        writeln!(out, "  another version of its code was evaluated\n")?;
     }
-    let rows = figures.iter().map(|figure| {
-        let engine = if figure.engine == "kernel" { " on the real kernel" } else { "" };
-        let runs = format!("{}{engine}", figure.n);
-        [figure.what(), figure.value(), runs, figure.level().to_string()]
+    let rows = criteria.iter().map(|finding| {
+        [finding.criterion.clone(), finding.verdict.clone(), finding.value(), finding.level.to_string()]
     });
-    write_indented(out, INDENT, ["figure", "ratio", "runs", "risk"], rows)?;
-    writeln!(
-        out,
-        "\n  Ratios are to Reno on the same path, beside CUBIC to CUBIC. Medium is {MEDIUM_FROM} times worse, high {HIGH_FROM} times."
-    )
+    write_indented(out, INDENT, ["criterion", "verdict", "ratio", "risk"], rows)
 }
 
 fn write_tunables(out: &mut impl Write, tunables: &[Tunable]) -> io::Result<()> {

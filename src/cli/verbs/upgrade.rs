@@ -38,7 +38,7 @@ const RIGHTS: [Capability; 2] = [Capability::NetAdmin, Capability::SysAdmin];
 /// keep the old code until they close, unless `--sockets` is given. `tccc rollback` restores the old code, which stays in the
 /// kernel. Kernels before 6.4 cannot swap code. There the name is missing for a moment, and choosing it fails.
 ///
-/// If the name is the default or a rule gives it, first prints the measured effect on other flows. Code whose risk is
+/// If the name is the default or a rule gives it, first prints its risk. Code whose risk is
 /// high or not measured then needs `--trial` or `--accept-risk`.
 ///
 /// With `--trial`, some of the new connections get the new code, under its own name, until `tccc confirm`.

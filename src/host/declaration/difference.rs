@@ -7,7 +7,6 @@ use anyhow::Result;
 use derive_more::Display;
 
 use super::{Declaration, Declared, DeclaredPolicy};
-use crate::loader;
 use crate::loader::survey::{self, LoadState, LoadedName};
 use crate::policy::ending::TrialResult;
 use crate::policy::needs::PolicyNeeds;
@@ -187,7 +186,7 @@ fn of_algorithm(
         return Some(step(what, ApplyStep::Reload(name)));
     }
     let change = if features.link_update { ApplyStep::Upgrade(name.clone()) } else { ApplyStep::Reload(name.clone()) };
-    if record.digest != loader::digest(&declared.algorithm.object) || !instance.is_as_recorded() {
+    if record.digest != declared.algorithm.digest() || !instance.is_as_recorded() {
         return Some(step(format!("\"{name}\" has other code than declared"), change));
     }
     if let Some(what) = other_tunables(declared, record) {

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use sha2::{Digest, Sha256};
 
 use crate::state::{Attachment, Owner, RECORD_SCHEMA, Record, Requester};
 use shared::catalog::{Algorithm, Setting};
@@ -43,7 +42,7 @@ pub(super) fn record_of(request: &Request, map_id: u32) -> Record {
         title: algorithm.title.clone(),
         // A later upgrade may run in another folder.
         file: request.file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())),
-        digest: digest(&algorithm.object),
+        digest: algorithm.digest(),
         tunables: request.settings.iter().map(|setting| (setting.name.clone(), setting.value)).collect(),
         since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         by: Some(Requester::command()),
@@ -81,11 +80,6 @@ pub(super) fn companion_place(request: &Request) -> Result<Option<Attachment>> {
         None => cgroup::root()?,
     };
     Ok(Some(Attachment { program, cgroup: Some(cgroup), devices: Vec::new(), netns: None }))
-}
-
-/// SHA-256 in hexadecimal.
-pub fn digest(object: &[u8]) -> String {
-    hex::encode(Sha256::digest(object))
 }
 
 /// # Errors

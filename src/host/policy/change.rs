@@ -69,7 +69,7 @@ impl Removed {
 /// what follows: unloading, and moving open connections.
 pub(crate) fn apply(new: NewGeneration, live: bool) -> Result<Applied> {
     let policy = new.policy;
-    privilege::require("apply a policy", &rights(policy, live))?;
+    require_rights(policy, live)?;
     let features = resolve::features()?;
     interrupt::check(|| "the policy is not applied".to_owned())?;
     let lost_labels = PolicyPins::of_host().is_some_and(|pins| pins.has_labels_of_other_version());
@@ -92,6 +92,12 @@ fn refuse_lost_names(new: &NewGeneration) -> Result<()> {
     let Some(lost) = missing(new.policy)?.into_iter().find(|name| trial.loaded.contains(name)) else { return Ok(()) };
     new.base.check(current()?.map(|generation| generation.number))?;
     Err(Failure::again(format!("another command unloaded \"{lost}\" meanwhile")).hint("run the command again").into())
+}
+
+/// # Errors
+/// This process may not apply a policy (unmet).
+pub fn require_rights(policy: &Policy, live: bool) -> Result<(), Failure> {
+    privilege::require("apply a policy", &rights(policy, live))
 }
 
 /// Entering network namespaces, for their cookies or for open connections, takes one more capability.
@@ -215,7 +221,7 @@ pub fn shared(pins: &PolicyPins, number: u32) -> Result<SweepParts> {
 /// # Errors
 /// Those of [`apply`] that are known beforehand.
 pub fn plan(policy: &Policy, live: bool) -> Result<Vec<String>> {
-    privilege::require("apply a policy", &rights(policy, live))?;
+    require_rights(policy, live)?;
     let pins = PolicyPins::of(Pins::writable()?);
     let store = Store::of_host();
     let record = PolicyRecord::read(&store)?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::hash;
-use super::rule::{Arm, CgroupName, Match, Policy, Ports, Rule, Split, Way};
+use super::rule::{Arm, CgroupName, Match, Policy, Ports, Rule, Split, Way, folder_of};
 use super::table::Resolved;
 
 /// A connection as a rule sees it. `None` means unknown and matches every condition.
@@ -75,10 +75,22 @@ fn mismatch(when: &Match, connection: &ConnectionView, resolved: &Resolved) -> O
     checks.into_iter().find(|(_, is_so)| *is_so).map(|(why, _)| why)
 }
 
+/// What a rule asks for and is unknown of a connection.
+pub fn unknown(when: &Match, connection: &ConnectionView) -> Vec<&'static str> {
+    let ConnectionView { way, cgroup, netns_cookie, algorithm, .. } = connection;
+    let asked = [
+        ("cgroup", !when.cgroups.is_empty() && cgroup.is_none()),
+        ("network namespace", !when.netns.is_empty() && netns_cookie.is_none()),
+        ("direction", when.direction.is_some() && way.is_none()),
+        ("algorithm", !when.current.is_empty() && algorithm.is_none()),
+    ];
+    asked.into_iter().filter(|(_, is_unknown)| *is_unknown).map(|(what, _)| what).collect()
+}
+
 /// Whether a rule's cgroup is `path` or an ancestor of it.
-fn contains(name: &CgroupName, path: &str) -> bool {
+pub fn contains(name: &CgroupName, path: &str) -> bool {
     match name {
-        CgroupName::Unit(unit) => path.split('/').any(|part| part == unit),
+        CgroupName::Unit(unit) => path.split('/').any(|part| part == folder_of(unit)),
         CgroupName::Path(wanted) => Path::new("/").join(path).starts_with(Path::new("/").join(wanted)),
     }
 }
@@ -102,6 +114,28 @@ mod tests {
             netns_cookie: Some(1),
             algorithm: Some("cubic".into()),
         }
+    }
+
+    #[test]
+    fn unit_is_found_by_the_name_that_systemd_gives_its_cgroup() {
+        let unit = |name: &str| CgroupName::Unit(name.to_owned());
+        assert!(
+            contains(&unit("memory.slice"), "/_memory.slice/x") && !contains(&unit("memory.slice"), "/memory.slice")
+        );
+        assert!(contains(&unit("_a.service"), "/__a.service") && contains(&unit("cpuset.service"), "/_cpuset.service"));
+        assert!(contains(&unit("memory-test.service"), "/memory-test.service"));
+    }
+
+    #[test]
+    fn what_a_rule_asks_for_and_nobody_knows_is_named() {
+        let when = Match {
+            cgroups: vec![CgroupName::Unit("nginx.service".into())],
+            direction: Some(Way::In),
+            ..Match::default()
+        };
+        assert_eq!(unknown(&when, &connection(1)), Vec::<&str>::new());
+        let less = ConnectionView { cgroup: None, way: None, ..connection(1) };
+        assert_eq!(unknown(&when, &less), ["cgroup", "direction"]);
     }
 
     #[test]

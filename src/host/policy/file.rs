@@ -12,9 +12,10 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use self::fields::{POLICY, RuleFields, RuleName, treatment as treatment_named};
 use super::rule::{ARMS_MAX, Match, Policy, RULES_MAX, Rule};
-use crate::loader;
 use crate::toml_reader::{Document, Found, Mistakes, Result as Reads, Table, Value, Version, text};
 use shared::failure::{Failure, FailureKind};
 
@@ -66,7 +67,7 @@ fn parse_with(file: &str, text: &str, check: impl Fn(&str) -> Result<(), Failure
 
 /// SHA-256 of the written rules, in hexadecimal. The current step of a trial does not change it.
 pub fn digest(policy: &Policy) -> String {
-    loader::digest(write(policy).as_bytes())
+    hex::encode(Sha256::digest(write(policy)))
 }
 
 fn policy(file: &str, text: &str, check: impl Fn(&str) -> Result<(), Failure>) -> Reads<Policy> {

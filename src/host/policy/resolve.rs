@@ -5,14 +5,20 @@ use std::sync::OnceLock;
 
 use anyhow::Result;
 
+use super::decide;
 use super::record::PolicyRecord;
-use super::rule::{GuardMetric, Policy, Rule};
+use super::rule::{CgroupName, GuardMetric, Policy, Rule};
 use super::table::Resolved;
 use shared::catalog;
 use shared::failure::{Failure, FailureKind};
+use shared::kernel::cgroup;
 use shared::kernel::netns::Netns;
 use shared::kernel::probe::Features;
 use shared::kernel::{congestion, struct_ops};
+use shared::suggest::nearest;
+
+/// A host with more cgroups is not searched for names.
+const CGROUPS_MAX: usize = 100_000;
 
 /// # Errors
 /// A network namespace does not exist, or cannot be entered.
@@ -35,6 +41,34 @@ pub fn absent_namespaces(policy: &Policy) -> Vec<String> {
         absent.map(|why| at_rule(rule, "netns", why).what).collect()
     };
     policy.rules.iter().flat_map(of_rule).collect()
+}
+
+/// One phrase for each unit or cgroup of a rule that does not exist now. Empty if the cgroups cannot be listed.
+pub fn absent_cgroups(policy: &Policy) -> Vec<String> {
+    let named = || policy.rules.iter().flat_map(|rule| rule.when.cgroups.iter().map(move |name| (rule, name)));
+    if named().next().is_none() {
+        return Vec::new();
+    }
+    let Ok(all) = cgroup::paths(CGROUPS_MAX).map(|all| all.into_iter().map(|(_, path)| path).collect::<Vec<_>>())
+    else {
+        return Vec::new();
+    };
+    if all.len() == CGROUPS_MAX {
+        return Vec::new();
+    }
+    let is_there = |name: &CgroupName| all.iter().any(|path| decide::contains(name, path));
+    let folders = || all.iter().filter_map(|path| path.rsplit('/').next());
+    let phrase = |(rule, name): (&Rule, &CgroupName)| {
+        let near = match name {
+            CgroupName::Unit(unit) => nearest(unit, folders()).map(str::to_owned),
+            CgroupName::Path(path) => {
+                nearest(&path.display().to_string(), all.iter().map(String::as_str)).map(str::to_owned)
+            }
+        };
+        let near = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        format!("rule \"{}\" matches nothing now: there is no cgroup of \"{name}\"{near}", rule.name)
+    };
+    named().filter(|(_, name)| !is_there(name)).map(phrase).collect()
 }
 
 /// Like [`resolve`], but a namespace that is gone matches nothing.

@@ -1,5 +1,6 @@
 //! The rules of a policy as written. Names of cgroups and network namespaces are looked up when the policy is applied.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -66,6 +67,34 @@ pub enum CgroupName {
     /// A systemd unit at any place: `nginx.service`.
     Unit(String),
 }
+
+/// The folder of a unit's cgroup: its name, which systemd escapes if it could be a file of the kernel.
+///
+/// Source: systemd, src/basic/cgroup-util.c, `cg_needs_escape`.
+pub fn folder_of(unit: &str) -> Cow<'_, str> {
+    let is_of_controller =
+        CONTROLLERS.iter().any(|name| unit.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    let is_escaped = unit.starts_with(['_', '.']) || unit.starts_with("cgroup.") || is_of_controller;
+    if is_escaped { format!("_{unit}").into() } else { unit.into() }
+}
+
+/// Names of controllers in systemd, also of those that are BPF programs.
+const CONTROLLERS: [&str; 14] = [
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "io",
+    "blkio",
+    "memory",
+    "devices",
+    "pids",
+    "bpf-firewall",
+    "bpf-devices",
+    "bpf-foreign",
+    "bpf-socket-bind",
+    "bpf-restrict-network-interfaces",
+    "bpf-bind-network-interface",
+];
 
 /// Both ends are included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::hash;
 use super::program::types::{algorithm_key, awaited_key, remote_range};
-use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way};
+use super::rule::{CgroupName, Policy, Portion, Ports, Rule, SplitBy, Way, folder_of};
 use shared::c_text::padded;
 use shared::units::prefix::Prefix;
 
@@ -178,7 +178,9 @@ fn add_ports(table: &mut BTreeMap<u16, RuleSet>, ports: &[Ports], bit: RuleSet) 
 impl CgroupTree {
     fn add(&mut self, name: &CgroupName, bit: RuleSet) {
         match name {
-            CgroupName::Unit(unit) => self.awaited.entry((ANYWHERE, unit.clone())).or_default().rules |= bit,
+            CgroupName::Unit(unit) => {
+                self.awaited.entry((ANYWHERE, folder_of(unit).into_owned())).or_default().rules |= bit;
+            }
             CgroupName::Path(path) => {
                 let names = path.components().filter_map(|part| match part {
                     std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),

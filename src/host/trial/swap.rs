@@ -79,7 +79,7 @@ impl<'a> CodeSource<'a> {
             Some(file) => catalog::open(file)?,
             None => catalog::find(&record.algorithm)?.clone(),
         };
-        if loader::digest(&algorithm.object) != record.digest {
+        if algorithm.digest() != record.digest {
             let from = file.map_or("this tccc".to_owned(), |file| file.display().to_string());
             let what = format!("the code of \"{}\" in {from} is not the one that was loaded", record.name);
             return Err(Failure::failed(what).hint("run `tccc upgrade` with the code that you want").into());

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::figures::{CellFigures, QuestionFigures};
-use crate::report::{Measurement, point_name};
+use crate::report::{Measurement, interval, point_name};
 use crate::scenario::reference::MarginSpec;
 use shared::model::metrics::Metric;
 use shared::model::run::At;
@@ -63,6 +63,9 @@ pub struct Beside {
 pub struct JudgedCell {
     pub question: String,
     pub metric: String,
+    /// The flows whose metric it is, if they are not the candidate's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub of: String,
     pub unit: String,
     /// Sweep variable to value, without the variant.
     pub at: At,
@@ -74,6 +77,9 @@ pub struct JudgedCell {
     /// Shape: in the order of the baselines.
     pub beside: Vec<Beside>,
     pub word: Word,
+    /// Whether it is worse even if twice as much were allowed.
+    #[serde(skip)]
+    pub is_worse_twice: bool,
 }
 
 impl JudgedCell {
@@ -107,6 +113,8 @@ impl JudgedCell {
 #[derive(Debug, Clone, Copy)]
 pub struct Figures<'a> {
     pub question: &'a str,
+    /// Names of the compared flows, if they are not the candidate's.
+    pub of: &'a str,
     pub own: &'a QuestionFigures,
     pub others: &'a [(String, Option<QuestionFigures>)],
 }
@@ -121,21 +129,36 @@ pub fn cells(figures: Figures<'_>, margins: &[MarginSpec]) -> Vec<JudgedCell> {
 }
 
 fn cell(figures: Figures<'_>, own: &CellFigures, margin: &MarginSpec) -> JudgedCell {
-    let of = |(baseline, other): &(String, Option<QuestionFigures>)| {
-        let other = other.as_ref().and_then(|other| other.find(&margin.metric, &own.at));
-        beside(baseline, own, other, margin)
-    };
-    let beside: Vec<Beside> = figures.others.iter().map(of).collect();
+    let others = figures.others.iter().map(|(baseline, other)| {
+        (baseline.as_str(), other.as_ref().and_then(|other| other.find(&margin.metric, &own.at)))
+    });
+    let beside: Vec<Beside> = others.clone().map(|(baseline, other)| beside(baseline, own, other, margin)).collect();
+    let twice = twice(margin);
+    let pairs = others.map(|(_, other)| other.map_or_else(Vec::new, |other| own.pairs(other)));
+    let words_twice: Vec<Word> = pairs.map(|pairs| of_pairs("", &pairs, &twice).word).collect();
+    let word = |words: &[Word]| together(words.iter().copied().filter(|word| *word != Word::NotMeasured));
     JudgedCell {
         question: figures.question.to_owned(),
         metric: margin.metric.clone(),
+        of: figures.of.to_owned(),
         unit: Metric::find(&margin.metric).map_or_else(String::new, |metric| metric.unit.to_owned()),
         at: own.at.clone(),
         margin: margin.clone(),
         allowed: margin.at_most.or(margin.at_least).unwrap_or(1.0),
         measured: Measurement::of(own.known(), 0),
-        word: together(beside.iter().map(|one| one.word).filter(|word| *word != Word::NotMeasured)),
+        word: word(&beside.iter().map(|one| one.word).collect::<Vec<Word>>()),
+        is_worse_twice: word(&words_twice) == Word::Worse,
         beside,
+    }
+}
+
+/// A margin that allows twice as much.
+fn twice(margin: &MarginSpec) -> MarginSpec {
+    MarginSpec {
+        at_most: margin.at_most.map(|most| 2.0 * most),
+        at_least: margin.at_least.map(|least| least / 2.0),
+        negligible: margin.negligible.map(|negligible| 2.0 * negligible),
+        ..margin.clone()
     }
 }
 
@@ -184,7 +207,7 @@ fn of_pairs(baseline: &str, pairs: &[(f64, f64)], margin: &MarginSpec) -> Beside
     };
     Beside {
         ratio: ratio.map(|ratio| ratio.ratio),
-        ci95: ratio.and_then(|ratio| ratio.ci95),
+        ci95: ratio.and_then(|ratio| ratio.ci95).map(interval::from_zero),
         word,
         p,
         harm: harm(pairs, margin),

@@ -1,5 +1,7 @@
 //! The questions that the program carries: `scenarios/evaluate`.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
@@ -10,6 +12,8 @@ use crate::scenario::Scenario;
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/questions.rs"));
 const NOT_MEASURED: &str = include_str!("not-measured.toml");
 const VARIANT: &str = "[variant.";
+/// The algorithm of a flow that runs the evaluated one.
+const EVALUATED: &str = "$variant";
 
 /// A scenario that answers a part of a criterion.
 #[derive(Debug, Clone)]
@@ -26,6 +30,26 @@ pub struct NotMeasured {
     pub name: String,
     pub word: Word,
     pub why: String,
+}
+
+/// Which flows a scenario compares, and which algorithm each has.
+#[derive(Deserialize)]
+struct Flows {
+    variant: BTreeMap<String, Compared>,
+    flow: Vec<FlowAlgorithm>,
+}
+
+#[derive(Default, Deserialize)]
+struct Compared {
+    #[serde(default)]
+    flows: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct FlowAlgorithm {
+    name: String,
+    #[serde(default)]
+    algorithm: String,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +86,15 @@ impl Question {
     /// The section of the criterion: `5.1.3`.
     pub fn section(&self) -> &str {
         section(self.criterion())
+    }
+
+    /// The compared flows that do not run the evaluated algorithm, such as `neighbour`.
+    pub fn others(&self) -> Vec<String> {
+        let read = toml::from_str::<Flows>(self.text).ok();
+        let Some(Flows { variant, flow }) = read else { return Vec::new() };
+        let compared = variant.into_values().next().unwrap_or_default().flows;
+        let is_other = |name: &String| flow.iter().any(|flow| flow.name == *name && flow.algorithm != EVALUATED);
+        compared.into_iter().filter(is_other).collect()
     }
 
     /// The scenario with one variant for each of these algorithms. The first is the baseline of its report.
@@ -128,6 +161,15 @@ mod tests {
             let cells = |scenario: &Scenario, count: usize| scenario.cells.len() / count;
             assert_eq!(cells(&scenario, 3), cells(&question.scenario, 2), "{name}");
         }
+    }
+
+    #[test]
+    fn figures_of_a_neighbour_are_told_from_those_of_the_algorithm() {
+        let of = |name: &str| {
+            questions().unwrap().iter().find(|question| question.name == name).map(|question| question.others())
+        };
+        assert_eq!(of("e10-beside-reno"), Some(vec!["neighbour".to_owned()]));
+        assert_eq!(of("e06-newcomer"), Some(Vec::new()));
     }
 
     #[test]

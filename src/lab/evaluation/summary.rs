@@ -127,7 +127,8 @@ impl JudgedProperty {
 impl Measured<'_> {
     fn cells(&self, figures: &OfAlgorithms) -> Vec<JudgedCell> {
         let Some(own) = &figures.own else { return Vec::new() };
-        let figures = Figures { question: self.question.name, own, others: &figures.others };
+        let of = self.question.others().join(" and ");
+        let figures = Figures { question: self.question.name, of: &of, own, others: &figures.others };
         judge::cells(figures, &self.question.scenario.margins)
     }
 
@@ -232,7 +233,8 @@ fn sentence(cell: &JudgedCell) -> String {
     let is_most = cell.margin.at_most.is_some();
     let limit = format!("allowed is {} {}", if is_most { "at most" } else { "at least" }, cell.allowed);
     let ratio = cell.mildest().map_or("no baseline was measured".to_owned(), ratio);
-    format!("{} is {ratio}; {limit}", cell.metric)
+    let of = if cell.of.is_empty() { String::new() } else { format!(" of {}", cell.of) };
+    format!("{}{of} is {ratio}; {limit}", cell.metric)
 }
 
 #[cfg(test)]

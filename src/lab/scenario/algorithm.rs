@@ -1,5 +1,6 @@
 //! Finds the algorithm of a flow: in the catalogue, in the kernel, or as a source file beside the scenario.
 
+pub mod headers;
 pub(crate) mod source;
 
 use std::collections::BTreeMap;

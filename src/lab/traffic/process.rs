@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::child::{ChildPlace, TrafficTask};
 use super::ends::{FlowEnds, RunContext};
 use crate::emulate::topology::Node;
+use shared::kernel::process::OWN_PROGRAM;
 use shared::poll::{POLL_INTERVAL, try_poll};
 
 /// A server that takes longer to listen has failed.
@@ -43,8 +44,7 @@ impl NodeProcess {
         let parent = std::process::id();
         let netns = format!("/proc/{parent}/fd/{}", node.netns.as_raw_fd()).into();
         let place = ChildPlace { netns, cgroup: context.cgroup.joining_file(), parent };
-        let program = std::env::current_exe().context("find this program")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(OWN_PROGRAM);
         command.arg("traffic");
         command.arg(serde_json::to_string(&place).context("encode a place")?);
         command.arg(serde_json::to_string(task).context("encode a task")?);

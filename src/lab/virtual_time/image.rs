@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::guest;
+use shared::kernel::process::own_program_for_others;
 use shared::scratch::Scratch;
 
 /// Number of images of other builds to keep.
@@ -36,7 +37,7 @@ pub struct Image {
 /// # Errors
 /// The program or a library cannot be read; the cache cannot be written.
 pub fn prepare() -> Result<Image> {
-    prepare_with(&std::env::current_exe().context("find this program")?, &libraries())
+    prepare_with(&own_program_for_others()?, &libraries())
 }
 
 /// Like [`prepare`], with another program as the first process.

@@ -245,7 +245,7 @@ fn refusal(file: &str, said: &str, refused: &Refused) -> Failure {
             failure.hint(format!("\"{name}\" is a macro of the kernel: give your own \"{name}\" another name"))
         }
         None if failure.what.contains(": No such file or directory") => {
-            failure.hint("virtual time has only tccc's own headers: move the text of yours into the file")
+            failure.hint("headers of your own are beside the file or in include/ there, and included as \"mine.h\"")
         }
         None => failure.hint(format!("`tccc check {file}` finds this too")),
     }

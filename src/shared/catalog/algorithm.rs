@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sha2::{Digest, Sha256};
+
 use super::card::{self, Card};
 use super::layout::StateLayout;
 use super::need::KernelNeed;
+use super::risk::OwnFindings;
 use super::tunable::{self, Setting, Tunable};
 use crate::failure::Failure;
 
@@ -93,12 +96,19 @@ pub struct Algorithm {
     /// `None`: every supported kernel has what it needs.
     pub need: Option<KernelNeed>,
     pub object: Cow<'static, [u8]>,
+    /// Of a user's own object: what an evaluation says of it.
+    pub findings: Option<OwnFindings>,
 }
 
 impl Algorithm {
     /// The patents named in the header. A patented algorithm is only a baseline for research, never a default.
     pub fn patents(&self) -> Option<&str> {
         self.card.section(card::PATENTS)
+    }
+
+    /// SHA-256 of the object, in hexadecimal.
+    pub fn digest(&self) -> String {
+        hex::encode(Sha256::digest(&self.object))
     }
 
     /// The companion that the other end of a connection needs too.

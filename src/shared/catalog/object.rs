@@ -67,6 +67,7 @@ pub fn read(object: Cow<'static, [u8]>, wanted: Option<&str>) -> Result<Algorith
         companion: companion(&btf).or_else(|| need::companion_of_flags(flags)),
         need: KernelNeed::of_flags(flags),
         object: Cow::Borrowed(&[]),
+        findings: None,
     };
     Ok(Algorithm { object, ..found })
 }

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,6 +33,18 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 const NS_PER_TICK: i64 = 10_000_000;
 /// A killed process is gone within this time, or the kernel cannot end it.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
+
+/// This program, even if its path now holds another file or none. For this process, and for one that it starts.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// This program as another process finds it, whose `/proc` is this one's.
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn own_program_for_others() -> Result<PathBuf> {
+    let own = fs::read_link("/proc/self").context("find this process in /proc")?; // its number there
+    Ok(Path::new("/proc").join(own).join("exe"))
+}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {

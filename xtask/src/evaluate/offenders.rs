@@ -112,7 +112,7 @@ pub fn settle(planted: &Words, is_written: bool) -> Result<()> {
 }
 
 /// The different words of the criteria in a section; without one, of all.
-fn said<'w>(section: &str, words: &'w [(String, String)]) -> Vec<&'w str> {
+pub fn said<'w>(section: &str, words: &'w [(String, String)]) -> Vec<&'w str> {
     let is_in = |name: &str| section.is_empty() || name.starts_with(&format!("{section}:"));
     let mut said: Vec<&str> = words.iter().filter(|(name, _)| is_in(name)).map(|(_, word)| word.as_str()).collect();
     said.sort_unstable();

@@ -2,16 +2,22 @@
 //!
 //! Each algorithm has its runs of each question in a directory of its own, so that another candidate needs only its own.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use super::Args;
-use lab::evaluation::Question;
+use super::object::OwnObject;
+use crate::cli::output::note;
+use lab::evaluation::{self, Evaluation, Question};
 use lab::report::{self, Report};
+use lab::scenario::algorithm::headers;
+use shared::catalog::risk::{self, Findings};
 use shared::catalog::source::{code_digest, laboratory_digest};
 use shared::failure::Failure;
 use shared::sanitize::shown;
@@ -39,6 +45,10 @@ pub struct Place {
     pub candidate: String,
     /// Its source, if it is a file.
     pub source: Option<PathBuf>,
+    /// Of the file, with its own headers.
+    text: Option<String>,
+    /// The object of its source, or why there is none.
+    object: Option<Result<OwnObject, String>>,
     /// Digest of its code; `None` for the kernel's own.
     code: Option<String>,
     against: Vec<String>,
@@ -67,11 +77,9 @@ impl Place {
             return Err(Failure::usage(what).hint("name other algorithms with `--against`").into());
         }
         let settings = args.settings.iter().map(|text| setting(text)).collect::<Result<Vec<_>, Failure>>()?;
-        let code = match &source {
-            Some(file) => {
-                let text = fs::read(file).with_context(|| format!("read \"{}\"", file.display()))?;
-                Some(hex::encode(&Sha256::digest(text)[..CODE_BYTES]))
-            }
+        let read = source.as_deref().map(headers::read).transpose().map_err(Failure::usage)?;
+        let code = match &read {
+            Some(read) => Some(hex::encode(&Sha256::digest(&read.text)[..CODE_BYTES])),
             None => code_digest(&candidate),
         };
         // Each version of a file has a folder of its own.
@@ -80,7 +88,9 @@ impl Place {
         let parts = parts.chain(of_file.map(String::as_str)).chain(args.settings.iter().map(String::as_str));
         let folder = parts.collect::<Vec<&str>>().join("-");
         let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(folder));
-        Ok(Place { out, candidate, source, code, against: args.against.clone(), settings })
+        let object = source.as_ref().zip(read.as_ref()).map(|(source, read)| OwnObject::beside(source, read));
+        let text = read.map(|read| read.text);
+        Ok(Place { out, candidate, source, text, object, code, against: args.against.clone(), settings })
     }
 
     /// Notes in the folder what is evaluated there, so that a later call does not mix two.
@@ -104,7 +114,12 @@ impl Place {
             }
             Err(_) => {
                 fs::create_dir_all(&self.out).with_context(|| format!("make \"{}\"", self.out.display()))?;
-                self.put("evaluated", &own)
+                let put = next_to(&file, own.as_bytes())
+                    .and_then(|next| next.persist_noclobber(&file).map(drop).map_err(|error| error.error));
+                match put {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => self.claim(seed), // another share's
+                    put => put.with_context(|| format!("write \"{}\"", file.display())),
+                }
             }
         }
     }
@@ -145,15 +160,14 @@ impl Place {
             let file = self.scenario(folder, part);
             let beside = file.parent().unwrap_or(folder);
             fs::create_dir_all(beside).with_context(|| format!("make \"{}\"", beside.display()))?;
-            if let Some(source) = self.source.as_ref().filter(|_| part.algorithm == self.candidate) {
-                fs::copy(source, beside.join(&self.candidate))
-                    .with_context(|| format!("copy \"{}\"", source.display()))?;
+            if let Some(text) = self.text.as_ref().filter(|_| part.algorithm == self.candidate) {
+                write(&beside.join(&self.candidate), text.as_bytes())?;
             }
             let mut text = part.question.over(&[part.algorithm])?;
             if part.algorithm == self.candidate {
                 text = self.with_settings(&text);
             }
-            fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))?;
+            write(&file, text.as_bytes())?;
         }
         Ok(())
     }
@@ -171,8 +185,37 @@ impl Place {
     }
 
     pub fn put(&self, name: &str, text: &str) -> Result<()> {
-        let file = self.out.join(name);
-        fs::write(&file, text).with_context(|| format!("write \"{}\"", file.display()))
+        write(&self.out.join(name), text.as_bytes())
+    }
+
+    /// Notes why the evaluation will say nothing of an object that `tccc load` can load.
+    pub fn note_missing_object(&self) {
+        if let Some(Err(why)) = &self.object {
+            note(&format!("{why}: compile it first, and `tccc load` will know its risk"));
+        }
+    }
+
+    /// Writes what the evaluation says of the risk, also beside the candidate's object, whose `load` reads it.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn put_findings(&self, evaluation: &Evaluation) -> Result<()> {
+        let object = match &self.object {
+            Some(Ok(object)) if !object.is_unchanged() => {
+                note(&format!("\"{}\" or its source has changed meanwhile, so it gets no risk", object.file.display()));
+                None
+            }
+            Some(found) => found.as_ref().ok(),
+            None => None,
+        };
+        let code = if self.source.is_some() { object.map(|object| object.digest.clone()) } else { self.code.clone() };
+        let findings = written(&evaluation::findings(evaluation, code))?;
+        self.put("risk.json", &findings)?;
+        let Some(object) = object else { return Ok(()) };
+        let Some(file) = risk::findings_file(&object.file) else { return Ok(()) };
+        write(&file, findings.as_bytes())?;
+        note(&format!("\"{}\" has the risk of \"{}\"", file.display(), object.file.display()));
+        Ok(())
     }
 
     /// One report of all algorithms with runs in a question. None: the candidate has no finished run.
@@ -187,6 +230,24 @@ impl Place {
         algorithms.rotate_left(1); // the first of a report is its baseline
         report::load_variants(&question.over(&algorithms)?, &directories)
     }
+}
+
+/// Replaces a file at once, because other shares of the evaluation may read it.
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    let replaced = next_to(file, bytes).and_then(|next| Ok(next.persist(file).map(drop)?));
+    replaced.with_context(|| format!("write \"{}\"", file.display()))
+}
+
+/// A new file with these bytes in the same folder.
+fn next_to(file: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let mut next = NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
+    next.write_all(bytes)?;
+    next.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    Ok(next)
+}
+
+fn written(findings: &Findings) -> Result<String> {
+    Ok(serde_json::to_string_pretty(findings)? + "\n")
 }
 
 /// # Errors

@@ -15,6 +15,7 @@ use host::policy::change::{self, Applied};
 use host::policy::generation::Base;
 use host::policy::migrate::Moves;
 use host::policy::record::{PolicyOrigin, TrialSubject};
+use host::policy::resolve;
 use host::trial::TrialPlan;
 use shared::catalog;
 use shared::kernel::namespaces;
@@ -24,7 +25,7 @@ use shared::units::format_duration;
 
 /// Replace the policy with the rules in a file
 ///
-/// First prints the measured effect of each algorithm on other flows. An algorithm whose risk is high or not measured
+/// First prints the risk of each algorithm. An algorithm whose risk is high or not measured
 /// needs a trial or `--accept-risk`; `tccc list --help` explains the risk. Algorithms that rules name are loaded with
 /// the policy. Open connections keep their algorithm, unless `--live` is given. The policy stays until `tccc policy
 /// remove` or a reboot.
@@ -56,8 +57,10 @@ impl Args {
     /// Mistakes in the file; a missing requirement of this host; a refusal of the kernel.
     pub fn run(&self) -> Result<()> {
         let policy = self.admission.admit(&self.file, &mut |risk| note(&risk.phrase()))?;
+        resolve::absent_cgroups(&policy).iter().for_each(|absent| note(absent));
         let (is_trial, patience) = (self.admission.is_trial(&policy), self.admission.trial);
         if !self.dry_run {
+            change::require_rights(&policy, self.live)?;
             gate::sweep(&Features::probe()?)?;
         }
         let mut out = results();

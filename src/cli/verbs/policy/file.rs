@@ -46,7 +46,7 @@ impl PolicyFile {
 /// Read a policy file and report its mistakes; change nothing
 ///
 /// Reports every mistake with its line and field. Also prints which algorithms `tccc policy apply` would load, and the
-/// measured effect of each on other flows. It needs the options of `tccc policy apply` that admit a risk or make a trial.
+/// risk of each. It needs the options of `tccc policy apply` that admit a risk or make a trial.
 /// `tccc policy apply --dry-run` also checks what this host has at the moment, such as programs of others.
 ///
 /// Example: `tccc policy check scenarios/policy/one-service.toml`
@@ -72,6 +72,9 @@ impl CheckArgs {
             writeln!(out, "`tccc policy apply` would load \"{}\": {}", algorithm.id, algorithm.title)?;
         }
         risks.iter().try_for_each(|risk| writeln!(out, "{risk}"))?;
+        for absent in resolve::absent_cgroups(&policy) {
+            writeln!(out, "{absent}")?;
+        }
         for absent in resolve::absent_namespaces(&policy) {
             writeln!(out, "`tccc policy apply` would refuse it now: {absent}")?;
         }

@@ -23,8 +23,12 @@ const COMPONENT_MAX: usize = 127;
 const NETNS_MAX: usize = 255;
 /// Units that have a cgroup.
 const SUFFIXES: [&str; 4] = [".service", ".socket", ".slice", ".scope"];
-/// Where systemd mounts cgroup v2. Paths in a policy are relative to it.
-const MOUNT: &str = "/sys/fs/cgroup";
+/// The slice that has all units, whose cgroup is the root.
+const ROOT_SLICE: &str = "-.slice";
+/// Where systemd mounts cgroup v2, the second beside cgroup v1. Paths in a policy are relative to it.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+/// Characters of a pattern.
+const PATTERN: [char; 3] = ['*', '?', '['];
 /// Bytes.
 const ALGORITHM_MAX: usize = 15;
 const ALGORITHM: &str = "an algorithm's name of 1 to 15 letters, digits, _, . and -";
@@ -149,7 +153,10 @@ impl Read for UnitName {
     fn read(value: &Value<'_>) -> Result<Self> {
         let text = value.quoted()?;
         if is_component(&text) && is_unit(&text) {
-            return Ok(UnitName(CgroupName::Unit(text.into_owned())));
+            return match fault_of_unit(&text) {
+                None => Ok(UnitName(CgroupName::Unit(text.into_owned()))),
+                Some((expected, hint)) => Err(value.refuse(expected).or_hint(hint).into()),
+            };
         }
         Err(Found::from(if text.starts_with('/') {
             value.refuse("expected the name of a systemd unit, not a path").or_hint("a path goes into `cgroup`")
@@ -166,7 +173,9 @@ impl Read for CgroupPath {
     fn read(value: &Value<'_>) -> Result<Self> {
         let text = value.quoted()?;
         let meant = |path: &str| format!("did you mean \"{path}\"?");
-        let below = text.strip_prefix(MOUNT).filter(|below| below.is_empty() || below.starts_with('/'));
+        let below = MOUNTS
+            .iter()
+            .find_map(|mount| text.strip_prefix(mount).filter(|below| below.is_empty() || below.starts_with('/')));
         let (expected, hint) = match text.strip_prefix('/') {
             None if is_unit(&text) && is_component(&text) => {
                 ("expected an absolute path", Some("a unit's name goes into `unit`".to_owned()))
@@ -179,6 +188,10 @@ impl Read for CgroupPath {
             Some(_) if below.is_some() => {
                 ("expected a path without the mount point", below.filter(|below| below.len() > 1).map(meant))
             }
+            Some(path) if path.contains(PATTERN) => (
+                "expected one cgroup, because a rule has no patterns",
+                Some("name the cgroup above them: its connections include theirs".to_owned()),
+            ),
             Some(path) if !path.split('/').all(|part| is_component(part) && part != "." && part != "..") => (
                 "expected components of 1 to 127 bytes, without control characters, none of them . or ..",
                 text.strip_suffix('/').filter(|text| !text.ends_with('/')).map(meant),
@@ -353,6 +366,35 @@ fn is_netns(text: &str) -> bool {
 
 fn is_unit(text: &str) -> bool {
     SUFFIXES.iter().any(|suffix| text.strip_suffix(suffix).is_some_and(|stem| !stem.is_empty()))
+}
+
+/// Why a unit with this name has no cgroup of its own: what is expected, and a hint.
+fn fault_of_unit(text: &str) -> Option<(&'static str, &'static str)> {
+    let stem = text.rsplit_once('.').map_or(text, |(stem, _)| stem);
+    let is_of_a_unit = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+    if text == ROOT_SLICE {
+        return Some((
+            "expected a unit below the root slice, because that has every connection",
+            "leave `unit` out: a rule without it is for all units",
+        ));
+    }
+    if text.contains(PATTERN) {
+        return Some((
+            "expected one unit, because a rule has no patterns",
+            "list the units, or name the slice that has them",
+        ));
+    }
+    if stem.ends_with('@') {
+        return Some((
+            "expected an instance, because a template has no cgroup",
+            "name it such as web@1.service, or the slice that has all instances: system-web.slice",
+        ));
+    }
+    let is_valid = text.chars().all(is_of_a_unit);
+    (!is_valid).then_some((
+        "expected the name of a systemd unit, of letters, digits and : - _ . \\ @",
+        "`systemd-escape` writes other characters, and `systemctl list-units` shows the names",
+    ))
 }
 
 /// The unit that a name with another ending probably means.

@@ -17,16 +17,19 @@ fn figures(values: Vec<f64>) -> CellFigures {
 
 /// Without the measurement, whose intervals take long to compute.
 fn judged(own: Vec<f64>, other: Vec<f64>, margin: &MarginSpec) -> JudgedCell {
-    let beside = of_pairs("reno", &figures(own).pairs(&figures(other)), margin);
+    let pairs = figures(own).pairs(&figures(other));
+    let beside = of_pairs("reno", &pairs, margin);
     JudgedCell {
         question: String::new(),
         metric: String::new(),
+        of: String::new(),
         unit: String::new(),
         at: At::new(),
         margin: margin.clone(),
         allowed: 1.25,
         measured: None,
         word: beside.word,
+        is_worse_twice: of_pairs("reno", &pairs, &twice(margin)).word == Word::Worse,
         beside: vec![beside],
     }
 }
@@ -54,6 +57,17 @@ fn words_follow_from_the_interval_and_the_margin() {
     assert_eq!(word(&times(0.7), &base, &more), Word::Worse);
     assert_eq!(word(&times(0.85), &base, &more), Word::NoWorse);
     assert_eq!(word(&times(1.1), &base, &more), Word::Better);
+}
+
+#[test]
+fn twice_as_bad_is_twice_what_is_allowed() {
+    let base = [10.0, 11.0, 9.0, 10.5, 9.5];
+    let is_twice = |factor: f64, margin: &MarginSpec| {
+        judged(base.map(|value| value * factor).to_vec(), base.to_vec(), margin).is_worse_twice
+    };
+    assert!(is_twice(2.6, &at_most(1.25, None)) && !is_twice(2.4, &at_most(1.25, None)));
+    assert!(is_twice(0.3, &at_least(0.8)) && !is_twice(0.5, &at_least(0.8)));
+    assert!(!is_twice(9.0, &at_most(1.25, Some(60.0))), "what is negligible counts twice too");
 }
 
 #[test]
@@ -91,10 +105,10 @@ fn baseline_without_runs_does_not_count() {
     let own = of(&[20.0, 21.0, 19.0, 20.0]);
     let others = [("reno".to_owned(), Some(of(&[10.0, 10.5, 9.5, 10.0]))), ("cubic".to_owned(), None)];
     let margins = [at_most(1.25, None)];
-    let judged = cells(Figures { question: "e", own: &own, others: &others }, &margins);
+    let judged = cells(Figures { question: "e", of: "", own: &own, others: &others }, &margins);
     let [cell] = &judged[..] else { panic!("{judged:?}") };
     assert_eq!((cell.word, cell.mildest().map(|beside| beside.baseline.as_str())), (Word::Worse, Some("reno")));
-    let nothing = cells(Figures { question: "e", own: &own, others: &others[1..] }, &margins);
+    let nothing = cells(Figures { question: "e", of: "", own: &own, others: &others[1..] }, &margins);
     assert_eq!((nothing[0].word, nothing[0].mildest()), (Word::NotMeasured, None));
 }
 

@@ -8,6 +8,7 @@ use crate::load::TransferTrace;
 use crate::path::loss::{FILE_PREFIX, LossPositions};
 use crate::path::rate_trace::{RateText, RateTrace};
 use crate::path::trace_file::{self, FILE_BYTES_MAX, NUMBERS_MAX};
+use crate::scenario::algorithm::headers::with_headers;
 use crate::scenario::algorithm::source;
 use crate::scenario::spec::ScenarioFile;
 use host::toml_reader::{Mistake, Value};
@@ -128,16 +129,19 @@ impl Files {
         Ok((trace.mean(), Some(trace)))
     }
 
-    /// Keeps the source file of an algorithm.
+    /// Keeps the source file of an algorithm, with its own headers.
     ///
     /// # Errors
-    /// A name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`].
+    /// A name that leads out of the folder, or that no algorithm can have; those of [`trace_file::read`] and
+    /// [`with_headers`].
     pub fn source(&self, name: &str) -> Result<(), RefusedFile> {
         source::id_of(name).map_err(RefusedFile::content)?;
         if self.texts.borrow().iter().any(|file| file.name == name) {
             return Ok(());
         }
-        self.with_text(name, |_| Ok(()))
+        let (place, text) = self.read(name)?;
+        let folder = place.parent().unwrap_or(Path::new(""));
+        self.keep(name, with_headers(name, &text, folder).map_err(RefusedFile::content)?.text)
     }
 
     pub fn into_texts(self) -> Vec<ScenarioFile> {
@@ -146,6 +150,14 @@ impl Files {
 
     /// Reads a file, and keeps its text if `read` succeeds.
     fn with_text<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, RefusedFile> {
+        let (_, text) = self.read(name)?;
+        let value = read(&text).map_err(|why| RefusedFile::content(format!("{name}: {why}")))?;
+        self.keep(name, text)?;
+        Ok(value)
+    }
+
+    /// Its place and its text.
+    fn read(&self, name: &str) -> Result<(PathBuf, String), RefusedFile> {
         let path = Path::new(name);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         let is_taken = path.iter().next().is_none_or(|first| TAKEN.iter().any(|taken| first == *taken));
@@ -157,14 +169,17 @@ impl Files {
         let place = std::path::absolute(&place).unwrap_or(place); // the error shows the whole path
         let fault = || if place.is_file() { FileFault::Content } else { FileFault::Absent };
         let text = trace_file::read(&place).map_err(|why| RefusedFile { why, fault: fault() })?;
-        let value = read(&text).map_err(|why| RefusedFile::content(format!("{name}: {why}")))?;
+        Ok((place, text))
+    }
+
+    fn keep(&self, name: &str, text: String) -> Result<(), RefusedFile> {
         let mut texts = self.texts.borrow_mut();
         if texts.iter().map(|file| file.text.len()).sum::<usize>() + text.len() > BYTES_MAX {
             let why = format!("the scenario's files are larger than {} MiB together", BYTES_MAX >> 20);
             return Err(RefusedFile { why, fault: FileFault::Total });
         }
         texts.push(ScenarioFile { name: name.to_owned(), text });
-        Ok(value)
+        Ok(())
     }
 }
 

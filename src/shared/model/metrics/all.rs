@@ -158,7 +158,7 @@ const FLOWS: &[Metric] = &[
         title: "lost share of the worst second",
         unit: "ratio",
         most: 1.0,
-        what: "largest share of packets marked lost in any second in which the variant's flows sent at least ten",
+        what: "largest share of packets marked lost in any whole second, or the only one, in which the variant's flows sent at least ten",
         source: "RFC 8084, 3, with intervals of a second",
         needs_events: true,
         compute: |run| exact(loss_peak(run)),

@@ -53,14 +53,15 @@ pub(super) fn sent_per_delivered(run: &RunView<'_>) -> Option<f64> {
 /// Fewest packets of a second whose losses count: one lost SYN is not a second of pure loss.
 const FEWEST_PKTS: f64 = 10.0;
 
-/// The largest lost share of any second, of all the variant's flows together. Seconds count from their first event.
+/// The largest lost share of any whole second, of all the variant's flows together. Seconds count from their first event.
+/// Flows that end sooner have one second.
 ///
 /// None: no second with [`FEWEST_PKTS`]; a flow has no events.
 pub(super) fn loss_peak(run: &RunView<'_>) -> Option<f64> {
     let flows: Vec<&Flow> = run.own.iter().map(|flow| flow.over_time).collect::<Option<_>>()?;
     let begin = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
     let end = flows.iter().map(|flow| flow.lasts_during()[1]).fold(f64::NEG_INFINITY, f64::max);
-    let seconds = 0..(end - begin).max(0.0).ceil() as usize;
+    let seconds = 0..((end - begin).floor() as usize).max(1);
     let in_second = |second: usize, count: fn(&Flow, f64) -> f64| -> f64 {
         let grown = |flow: &&Flow| {
             let from = begin + second as f64 - flow.start_s;
@@ -110,5 +111,9 @@ mod tests {
         assert!((peak(&flows[..1]) - 50.0 / 150.0).abs() < 1e-9);
         assert!((peak(&flows) - 50.0 / 250.0).abs() < 1e-9);
         assert_eq!(loss_peak(&view(&[Sampled::new(0.0, &[(2.0, 5.0)])], &[])), None, "too few packets");
+        // A loss in the last 0.1 s once was that of a second with ten packets.
+        let mut short = Sampled::new(0.0, &[(4.0, 100.0), (4.1, 104.0)]);
+        short.flow.points.last_mut().unwrap().lost_pkts = 1;
+        assert_eq!(peak(&[short]), 0.0);
     }
 }

@@ -148,7 +148,7 @@ fn any_match() -> impl Strategy<Value = Match> {
 
 /// Units before paths, as the reader orders them.
 fn any_cgroups() -> impl Strategy<Value = Vec<CgroupName>> {
-    let units = btree_set(r#"[a-z@:_.'"\\é-]{1,40}\.(service|socket|slice|scope)"#, 0..3);
+    let units = btree_set(r"[a-z@:_.\\-]{0,39}[a-z0-9]\.(service|socket|slice|scope)", 0..3);
     let path = vec(r#"[a-z '"\\é#=-]{1,20}"#, 1..4).prop_map(|parts| format!("/{}", parts.join("/")));
     (units, btree_set(path, 0..3)).prop_map(|(units, paths)| {
         let paths = paths.into_iter().map(|path| CgroupName::Path(path.into()));
