@@ -86,6 +86,7 @@ fn template_runs_in_virtual_time_beside_reno() {
 
 #[test]
 fn template_is_evaluated_by_make() {
+    needs!(clang);
     let folder = new();
     let make = |program: &str, words: &[&str]| {
         let mut make = Command::new("make");
@@ -98,7 +99,7 @@ fn template_is_evaluated_by_make() {
     let said = make(TCCC, &["evaluate", flags]);
     assert!(said.contains("e01-collapse-loss") && said.contains("nothing was changed"), "{said}");
     // The options of the evaluation are not the compiler's.
-    let said = make("tccc", &["-n", "mine.bpf.o", flags]);
+    let said = make("tccc", &["-B", "-n", "mine.bpf.o", flags]);
     assert!(said.contains(" -target bpf ") && !said.contains("--only"), "{said}");
 }
 
