@@ -66,7 +66,8 @@ static inline bool is_link_request(const struct tccc_link_request *request)
 	       request->policer_bps <= RATE_BPS_MAX && request->policer_burst_ns <= TIME_NS_MAX &&
 	       is_limit(&request->queue, false) && is_limit(&request->queue_low, true) &&
 	       is_limit(&request->mark, true) && request->hold.time_ns <= TIME_NS_MAX &&
-	       !(request->hold.time_ns && request->held_back_ns) && request->loss_count > 0;
+	       !(request->hold.time_ns && (request->held_back_ns || (request->hold.every && request->hold.newest))) &&
+	       request->loss_count > 0;
 }
 
 /* Whether a step sets a value that shaper.h can compute with. */

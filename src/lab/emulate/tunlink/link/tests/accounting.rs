@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::path::hold::{Hold, PacketHold};
 use crate::path::request::random::{Deed, TestPacket, any_config, any_packets, any_word};
 
 const SLOTS: u32 = 1_024;
@@ -70,6 +71,22 @@ impl AnyLink {
             self.free.push(copy);
         }
     }
+}
+
+/// A packet that is no acknowledgement makes none redundant. Such a request once read one that was not there.
+#[test]
+fn request_that_thins_all_packets_is_refused() {
+    let thinned: Hold = "thinned:time=5ms,pkts=4".parse().unwrap();
+    let direction = Direction { hold: Some(PacketHold(thinned)), ..Direction::default() };
+    let config = LinkConfig { directions: [direction, Direction::default()], mtu: 1500 };
+    let request = DirectionRequest {
+        device: None,
+        config: &config,
+        direction: 0,
+        host_delay: Duration::ZERO,
+        sample: Duration::ZERO,
+    };
+    assert!(DirectionLink::read(&request.bytes().unwrap(), SLOTS).is_none());
 }
 
 proptest! {
