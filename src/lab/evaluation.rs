@@ -14,7 +14,6 @@ mod summary;
 pub use figures::{AlgorithmFigures, FIGURES_SCHEMA, QuestionFigures, origin, shipped_in};
 pub use judge::{JudgedCell, Word};
 pub use page::{document, overview};
-
 pub use questions::{NotMeasured, Question, not_measured, questions};
 pub use risk::findings;
 pub use summary::{

@@ -14,8 +14,7 @@ use host::loader::confirm::UndoGuard;
 use host::state::Store;
 use host::trial;
 use shared::kernel::probe::Features;
-use shared::kernel::process;
-use shared::kernel::process::OWN_PROGRAM;
+use shared::kernel::process::{self, OWN_PROGRAM};
 use shared::kernel::system_log::{self, Severity};
 
 /// Shortest and longest trial; a person needs some time to see what happens.

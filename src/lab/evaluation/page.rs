@@ -56,11 +56,10 @@ fn first_page(evaluation: &Evaluation, columns: Columns) -> Vec<Element> {
 }
 
 /// The whole evaluation.
-pub fn document(evaluation: &Evaluation) -> Vec<Element> {
+pub fn document(evaluation: &Evaluation, questions: &[Question]) -> Vec<Element> {
     let mut parts = first_page(evaluation, Columns::All);
-    let questions = super::questions().unwrap_or_default();
     for criterion in evaluation.criteria.iter().filter(|criterion| !criterion.questions.is_empty()) {
-        parts.extend(section(evaluation, criterion, &questions));
+        parts.extend(section(evaluation, criterion, questions));
     }
     let others = evaluation.criteria.iter().filter(|criterion| criterion.questions.is_empty());
     let others: Vec<(String, String)> =
@@ -250,7 +249,8 @@ fn methods(evaluation: &Evaluation) -> Vec<Element> {
         Element::Sentence(
             "Each cell is one path with one load. A run with the candidate and a run with a baseline have the same seed, \
              so the same losses and the same traffic of others. The interval of their ratio is Fieller's, at 95 %, and that of \
-             a value is bootstrapped (expanded percentiles, Hesterberg 2015; with few runs Student's). Equal values in all runs give an interval without width. \
+             a value is bootstrapped (expanded percentiles, Hesterberg 2015; with few runs Student's). Equal values in all \
+             runs give an interval without width. \
              If runs cluster around two values, no run has the mean: the page of the experiment shows each run."
                 .to_owned(),
         ),

@@ -43,7 +43,7 @@ impl Args {
             let criterion = evaluation.criteria.iter_mut().find(|criterion| criterion.name == name);
             criterion.into_iter().for_each(|criterion| criterion.witness = Some(witness.clone()));
         }
-        let documents = || std::iter::once(evaluation::document(&evaluation));
+        let documents = || std::iter::once(evaluation::document(&evaluation, questions));
         let title = format!("RFC 9743 for {}", place.candidate);
         let json = serde_json::to_string_pretty(&evaluation)? + "\n";
         place.put("report.html", &drawing::html::written(&title, documents()))?;
